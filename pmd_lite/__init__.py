@@ -1,0 +1,16 @@
+"""Pareto Mutual Distillation for multilingual translation: a course and a compact library.
+
+    import pmd_lite as pmd
+    corpus = pmd.load_corpus("toy")
+    run = pmd.train(corpus, "auto-pmd", "toy")
+    run.table()
+"""
+
+from pmd_lite.api import load_corpus, train
+from pmd_lite.config import PRESETS, Config, preset
+from pmd_lite.errors import UserError
+from pmd_lite.methods import METHODS
+from pmd_lite.run import Run, bleu_table
+
+__all__ = ["METHODS", "PRESETS", "Config", "Run", "UserError", "bleu_table", "load_corpus", "preset", "train"]
+__version__ = "0.1.0"

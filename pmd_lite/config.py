@@ -1,0 +1,310 @@
+"""Every choice of a run, as frozen dataclasses with one sentence per field, and the four presets.
+
+A `Config` holds everything but the data and the method: the same four presets (toy, small, ted8, wmt6) drive the
+lessons, the command line and the full-scale reproduction. It round-trips through JSON (`to_dict` / `from_dict`), which
+is what `config.json` in a run directory holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pmd_lite.errors import UserError
+
+Fidelity = Literal["paper", "released"]
+StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
+
+
+def _check(ok: bool, what: str, remedy: str) -> None:
+    if not ok:
+        raise UserError(f"{what}: {remedy}")
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How text becomes ids."""
+
+    vocab_size: int = 800
+    """Sentencepiece pieces: of the one joint model, or of each language's model."""
+    kind: Literal["joint", "per-language"] = "joint"
+    """One sentencepiece model over all text (WMT-6), or one for each language (TED-8)."""
+    tau: float = 5.0
+    """Temperature of the sample the joint model is trained on, so that small languages get their pieces."""
+    max_sentences: int = 2_000_000
+    """Sentences drawn for training the model at the most."""
+    tags: Literal["paper", "released"] = "paper"
+    """paper: target tag before the source. released: encoder tag (source in M2O) and a decoder tag that is predicted."""
+
+    def __post_init__(self) -> None:
+        _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
+        _check(self.tau > 0, f"tau={self.tau}", "a temperature is positive")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The Transformer's shape (appendix C of the paper for `wmt6`)."""
+
+    d_model: int = 64
+    """Width of embeddings and layers."""
+    heads: int = 4
+    """Attention heads; must divide d_model."""
+    encoder_layers: int = 2
+    """Encoder layers."""
+    decoder_layers: int = 2
+    """Decoder layers."""
+    ffn: int = 256
+    """Width of the feed-forward layers."""
+    dropout: float = 0.1
+    """Dropout on embeddings and sub-layer outputs."""
+    attention_dropout: float = 0.0
+    """Dropout on attention weights."""
+    norm: Literal["pre", "post"] = "pre"
+    """Where LayerNorm stands; the released code uses pre."""
+    tie: Literal["all", "decoder", "none"] = "all"
+    """Which embeddings share one table with the output layer."""
+    embedding_norm: bool = False
+    """An extra LayerNorm on the embeddings (the released code has one)."""
+    max_len: int = 256
+    """Longest sequence in tokens, source or target."""
+
+    def __post_init__(self) -> None:
+        _check(self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model")
+        _check(self.d_model % 2 == 0, f"d_model={self.d_model}", "must be even (sine and cosine positions)")
+        _check(min(self.encoder_layers, self.decoder_layers) >= 1, "layers", "take at least one on each side")
+        for name in ("dropout", "attention_dropout"):
+            _check(0 <= getattr(self, name) < 1, f"{name}={getattr(self, name)}", "must lie in [0, 1)")
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """Loss and optimiser."""
+
+    lr: float = 2e-3
+    """Peak learning rate, reached at the end of warm-up (Adam, then inverse square root)."""
+    warmup: int = 200
+    """Updates of linear warm-up."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's decay rates."""
+    eps: float = 1e-9
+    """Adam's epsilon."""
+    weight_decay: float = 0.0
+    """L2 weight decay (0.01 on WMT-6 in the released scripts)."""
+    clip: float = 0.0
+    """Gradient norm is clipped to this value; 0 is no clipping, as released."""
+    label_smoothing: float = 0.1
+    """eps of the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other."""
+
+    def __post_init__(self) -> None:
+        _check(self.lr > 0, f"lr={self.lr}", "must be positive")
+        _check(0 <= self.label_smoothing < 1, f"label_smoothing={self.label_smoothing}", "must lie in [0, 1)")
+        _check(self.warmup >= 1, f"warmup={self.warmup}", "take at least one update")
+        object.__setattr__(self, "betas", tuple(self.betas))
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long, in what portions, on what device."""
+
+    steps: int = 1500
+    """Updates of each student; 0 means `epochs` decides."""
+    epochs: float = 0.0
+    """Passes over the training tokens, used when `steps` is 0."""
+    tokens: int = 1500
+    """Token budget of one micro-batch: sentences x longest side."""
+    accumulate: int = 1
+    """Micro-batches per update, each of one pair with its own alpha; normalised by all their target tokens together."""
+    draws: Literal["iid", "stratified"] = "stratified"
+    """iid: each pair drawn from P_i as in Alg. 1. stratified: the same expectation with less variance."""
+    eval_every: int = 0
+    """Updates between evaluations (and checkpoints); 0 means once an epoch."""
+    patience: int = 0
+    """Stop after this many evaluations in which no student improved its mean dev loss; 0 never stops early."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Autocast type; fp16 (with a gradient scaler) needs CUDA."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """auto is CUDA when there is one, else CPU; MPS only on request."""
+    seed: int = 1
+    """Everything random in the run derives from it."""
+    beam: int = 4
+    """Beam width when the finished run translates its test sets (1 is greedy)."""
+    length_penalty: float = 1.0
+    """Exponent of the length in the hypothesis score."""
+
+    def __post_init__(self) -> None:
+        _check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
+        _check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
+        _check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
+        _check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
+
+
+@dataclass(frozen=True)
+class FidelityBundle:
+    """Where the paper's text and the authors' released code differ in the distiller (authors-implementation notes)."""
+
+    rollback: bool
+    """True: every trial is undone (Alg. 2 copies the model). False: the released code's live trials."""
+    start: float
+    """Fraction of training before distillation begins (released: after 4 of 74 epochs)."""
+    teacher_dropout: bool
+    """Teacher in train mode (its own dropout active) during ordinary steps."""
+    dead_zone: float
+    """Uni-PMD: nats per token by which a student must lead before it stops learning (released: 0.05 bit)."""
+    ties: Literal["keep", "up"]
+    """Action taken first when trials tie."""
+    alpha_clip: float
+    """Upper clip of alpha before the inverse sigmoid (released: 0.98); 1 is no clip."""
+    trial_data: Literal["per-pair", "head"]
+    """per-pair: rho of every pair's sentences. head: the first rho of the coming epoch's batches."""
+    decide_by: Literal["nll", "smoothed"]
+    """Dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
+
+
+FIDELITY: dict[str, FidelityBundle] = {
+    "paper": FidelityBundle(True, 0.0, False, 0.0, "keep", 1.0, "per-pair", "nll"),
+    "released": FidelityBundle(False, 4 / 74, True, 0.05 * math.log(2), "up", 0.98, "head", "smoothed"),
+}
+
+
+@dataclass(frozen=True)
+class DistillConfig:
+    """Mutual distillation. The fields that default to None come from the `fidelity` bundle."""
+
+    alpha: float = 0.4
+    """Weight of Uni-PMD and Bi-PMD (the paper searches .2 .4 .6 .8)."""
+    alpha0: float = 0.1
+    """Weight every pair of Auto-PMD starts from."""
+    update_every: int = 0
+    """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0 means one epoch."""
+    trial_ratio: float = 0.1
+    """rho: share of the training data a trial trains on."""
+    step_size: StepSize = "to_0"
+    """Schedule of mu, the logit-space step of Auto-PMD (Eq. 12 is to_0)."""
+    fidelity: Fidelity = "paper"
+    """paper follows the text, released follows the authors' code; each field below can also be set alone."""
+    rollback: bool | None = None
+    """See FidelityBundle.rollback."""
+    start: float | None = None
+    """See FidelityBundle.start."""
+    teacher_dropout: bool | None = None
+    """See FidelityBundle.teacher_dropout."""
+    dead_zone: float | None = None
+    """See FidelityBundle.dead_zone."""
+    ties: Literal["keep", "up"] | None = None
+    """See FidelityBundle.ties."""
+    alpha_clip: float | None = None
+    """See FidelityBundle.alpha_clip."""
+    trial_data: Literal["per-pair", "head"] | None = None
+    """See FidelityBundle.trial_data."""
+    decide_by: Literal["nll", "smoothed"] | None = None
+    """See FidelityBundle.decide_by."""
+
+    def __post_init__(self) -> None:
+        _check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
+        for name in ("alpha", "alpha0"):
+            _check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
+        _check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
+        if self.start is not None:
+            _check(0 <= self.start < 1, f"start={self.start}", "a fraction of training, in [0, 1)")
+
+    @property
+    def resolved(self) -> FidelityBundle:
+        """The bundle with the fields that were set by hand."""
+        names = [f.name for f in dataclasses.fields(FidelityBundle)]
+        mine = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return dataclasses.replace(FIDELITY[self.fidelity], **mine)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of a run but its data and its method."""
+
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """Text to ids."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """Shape of every student."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Loss and optimiser."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """Length, batches, device, seed."""
+    distill: DistillConfig = field(default_factory=DistillConfig)
+    """Mutual distillation."""
+    tau: float = 5.0
+    """Temperature of the student that favours small languages (5 on WMT-6, 3 on TED-8)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types; `from_dict` gives the same Config back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Config:
+        """Inverse of `to_dict`. Raises UserError on an unknown or missing section."""
+        return typing.cast(Config, _build(cls, data, "config"))
+
+
+def _build(cls: type, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise UserError(f"{where} should be an object with the fields of {cls.__name__}, found {data!r}")
+    hints = typing.get_type_hints(cls)
+    unknown = sorted(set(data) - set(hints))
+    if unknown:
+        raise UserError(f"{where} has unknown field(s) {', '.join(unknown)}; known: {', '.join(hints)}")
+    values = {
+        name: _build(hints[name], value, f"{where}.{name}") if dataclasses.is_dataclass(hints[name]) else value
+        for name, value in data.items()
+    }
+    return cls(**values)
+
+
+PRESETS: dict[str, Config] = {
+    "toy": Config(),
+    "small": Config(
+        tokenizer=TokenizerConfig(vocab_size=2500),
+        model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
+        optim=OptimConfig(lr=1.5e-3, warmup=400),
+        train=TrainConfig(steps=3000, tokens=2000, eval_every=300, beam=5),
+        distill=DistillConfig(start=0.15),
+    ),
+    "ted8": Config(
+        tokenizer=TokenizerConfig(vocab_size=8000, kind="per-language", tags="released"),
+        model=ModelConfig(512, 4, 6, 6, 1024, dropout=0.3, attention_dropout=0.3, tie="decoder", embedding_norm=True),
+        optim=OptimConfig(lr=2e-3, warmup=4000, eps=1e-6),
+        train=TrainConfig(steps=0, epochs=300, tokens=8192, accumulate=8, precision="fp16", beam=5),
+        tau=3.0,
+    ),
+    "wmt6": Config(
+        tokenizer=TokenizerConfig(vocab_size=64000, tags="released"),
+        model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True),
+        optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
+        train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),
+    ),
+}
+
+
+def preset(name: str, **overrides: Any) -> Config:
+    """A preset with changed fields: `preset("toy", steps=300, dropout=0.2)`.
+
+    Each override is a field name that is unique over all sections, or "section.field". Raises UserError when unknown.
+    """
+    if name not in PRESETS:
+        raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+    config = PRESETS[name]
+    for key, value in overrides.items():
+        config = _override(config, key, value)
+    return config
+
+
+def _override(config: Config, key: str, value: Any) -> Config:
+    section, _, name = key.rpartition(".")
+    sections = [f.name for f in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, f.name))]
+    if not section and key in ("tau",):
+        return dataclasses.replace(config, tau=value)
+    homes = [s for s in ([section] if section else sections) if hasattr(getattr(config, s, None), name)]
+    if len(homes) != 1:
+        known = ", ".join(f"{s}.{f.name}" for s in sections for f in dataclasses.fields(getattr(config, s)))
+        raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}")
+    changed = dataclasses.replace(getattr(config, homes[0]), **{name: value})
+    return dataclasses.replace(config, **{homes[0]: changed})

@@ -1,0 +1,288 @@
+"""What a corpus has to pass before anything is trained on it: line by line, then across splits and pairs.
+
+Everything runs over flat bytes with numpy; Python looks at single lines only to find and explain a fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, split_pair
+from pmd_lite.errors import UserError
+
+Bools = npt.NDArray[np.bool_]
+Texts = Mapping[str, ParallelText]  # pair -> text
+
+LONGEST = 10_000  # characters in one sentence; beyond that it is a lost line end, not a sentence
+
+# Every character that some tool takes for a line end (U+0085, U+2028, U+2029 and the C0 ones among them) is in here.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# A side made of these alone looks blank: white space, soft hyphen, zero-width and direction marks.
+_UNSEEN = "".join(chr(c) for c in range(0x3001) if chr(c).isspace()) + "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+_WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")  # a run of letters, or one Han or kana character
+_SAMPLE = 2_000  # lines a pair that are looked at to tell the languages apart
+
+
+def _unseen_starts() -> Bools:
+    """[65536] whether a side that begins with these two bytes may be blank (an empty side "begins" with TAB or LF)."""
+    table = np.zeros((256, 256), dtype=np.bool_)
+    for code in (character.encode() for character in _UNSEEN):
+        table[code[0], code[1] if len(code) > 1 else slice(None)] = True
+    return table.reshape(-1)
+
+
+_MAY_BE_BLANK = _unseen_starts()
+
+
+def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str]]:
+    """Whether each line is sound [line], and warnings about those that are not.
+
+    `flats` is one text with two columns, or two plain texts of one column each with equal line counts. With `strict`
+    the first unsound line raises UserError (file:line); without, only bytes that are no UTF-8 do.
+    """
+    columns = 3 - len(flats)
+    sound = np.ones(len(flats[0].stops), dtype=np.bool_)
+    warnings = []
+    for flat in flats:
+        faults = list(_faults(flat, columns))
+        if strict and faults:
+            lines, message = min(faults, key=lambda fault: int(fault[0][0]))
+            more = len(np.unique(np.concatenate([lines for lines, _ in faults]))) - 1
+            also = f" {more:,} more lines of this file are unsound." if more else ""
+            raise UserError(f"{flat.name}:{lines[0] + 1}: {message} Or drop such lines with strict=False.{also}")
+        for lines, message in faults:
+            sound[lines] = False
+            warnings.append(f"{flat.name}:{lines[0] + 1}: {message} ({len(lines):,} such dropped.)")
+    if not sound.any():
+        raise UserError(f"{flats[0].name}: not one sound line is left. Write one `source TAB target` a line, in UTF-8.")
+    return sound, warnings
+
+
+def _faults(flat: Flat, columns: int) -> Iterator[tuple[Ints, str]]:
+    """For each kind of fault that occurs: the lines (from 0, ascending) and a message about the first of them."""
+    control = _decode_all(flat)
+    if len(control):
+        yield control, _say_control(flat, int(control[0]))
+    first = np.searchsorted(flat.tabs, flat.starts)
+    tabs = np.diff(np.append(first, len(flat.tabs)))
+    if (wrong := np.flatnonzero(tabs != columns - 1)).size:
+        yield wrong, _say_columns(int(tabs[wrong[0]]) + 1, columns)
+    right = np.flatnonzero(tabs == columns - 1)
+    starts, stops = flat.starts[right], flat.stops[right]
+    sides = [("the line", starts, stops)]
+    if columns == 2:
+        middle = flat.tabs[first[right]] + 1
+        sides = [("the source side", starts, middle), ("the target side", middle, stops)]
+    for which, begins, ends in sides:  # the closing TAB or LF belongs to [begin, end)
+        if (blank := right[_blank(flat, begins, ends)]).size:
+            yield blank, f"{which} is blank. Remove the pair (from both files, if there are two)."
+        if (long := right[_long(flat, begins, ends)]).size:
+            yield long, f"{which} has over {LONGEST:,} characters; a line end was probably lost. Split it or remove it."
+
+
+def _decode_all(flat: Flat) -> Ints:
+    """The lines with a control or line-separator character; raises UserError for bytes that are no UTF-8."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for first, block in flat.blocks():
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            before = block[: error.start]
+            line, column = first + before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+            packed = first == 0 and block[:2] == b"\x1f\x8b"
+            cure = "It is gzip data: add .gz to its name" if packed else "Save the file as UTF-8 (is it Latin-1 now?)"
+            what = f"byte {column} of the line, 0x{block[error.start]:02x}, is no UTF-8"
+            raise UserError(f"{flat.name}:{line}: {what}. {cure}.") from error
+        if _CONTROL.search(text):
+            lines = (first + n for n, line in enumerate(text.split("\n")) if _CONTROL.search(line))
+            found.append(np.fromiter(lines, dtype=np.int64))
+    return np.concatenate(found)
+
+
+def _text(flat: Flat, start: int, stop: int) -> str:
+    return flat.buffer[start:stop].decode("utf-8")
+
+
+def _say_control(flat: Flat, line: int) -> str:
+    match = _CONTROL.search(_text(flat, int(flat.starts[line]), int(flat.stops[line])))
+    character = match[0] if match else ""
+    if character == "\r":
+        return "a carriage return that is no part of a CRLF used throughout. Save the file with LF line ends only."
+    kind = "line separator" if character in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029" else "control character"
+    return f"the {kind} U+{ord(character):04X}. Remove it or put a space there: some tools break the line at it."
+
+
+def _say_columns(seen: int, columns: int) -> str:
+    if columns == 1:
+        return f"{seen - 1} tab(s) in a plain text file. Put spaces there: in .tsv files a tab ends the source."
+    if seen == 1:
+        return "no tab, so only one column. Write source, one tab, target on each line, or remove the line."
+    return f"{seen} columns where two are expected. Leave one tab, between source and target; put spaces for the rest."
+
+
+def _blank(flat: Flat, starts: Ints, ends: Ints) -> Ints:
+    seconds = flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
+    maybe = np.flatnonzero(_MAY_BE_BLANK[flat.array[starts].astype(np.int64) << 8 | seconds])
+    blank = (i for i in maybe.tolist() if not _text(flat, int(starts[i]), int(ends[i])).strip(_UNSEEN))
+    return np.fromiter(blank, dtype=np.int64)
+
+
+def _long(flat: Flat, starts: Ints, ends: Ints) -> Ints:
+    maybe = np.flatnonzero(ends - starts - 1 > LONGEST)  # bytes, so at least as many as characters
+    long = (i for i in maybe.tolist() if len(_text(flat, int(starts[i]), int(ends[i]) - 1)) > LONGEST)
+    return np.fromiter(long, dtype=np.int64)
+
+
+def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool) -> list[str]:
+    """Duplicates, leaks from held-out text into training text, copied or exchanged sides, as warnings.
+
+    Raises UserError when a whole test pair stands in the training text of the same pair, unless `allow_leakage`.
+    Sentences are compared by 64-bit hashes, one training text at a time: 24 bytes a pair while it lasts.
+    """
+    held_valid = {pair: text.side_hashes() for pair, text in valid.items()}
+    held_test = {pair: text.side_hashes() for pair, text in test.items()}
+    warnings = []
+    for pair, text in train.items():
+        src, trg = text.side_hashes()
+        both = _mix(src, trg)
+        warnings += _duplicates(text, both)
+        leaked = _among(both, _mix(*held_test[pair]))
+        if leaked.size:
+            there = test[pair].where(int(np.flatnonzero(_mix(*held_test[pair]) == both[leaked[0]])[0]))
+            message = f"{_examples(text, leaked)}: {len(leaked):,} training pairs are test pairs too (first: {there})."
+            if not allow_leakage:
+                raise UserError(f"{message} Remove them from train, or accept that with allow_leakage=True.")
+            warnings.append(f"{message} Scores on this test set are flattered.")
+        others = [held_test[other][1] for other in test if other.split("-")[1] == pair.split("-")[1]]
+        reports = (
+            (_among(both, _mix(*held_valid[pair])), f"training pairs are in {valid[pair].name} too"),
+            (_among(src, held_valid[pair][0], held_test[pair][0]), "training sources are in its valid or test too"),
+            (_among(trg, *others), "training targets are in the test set of some pair too"),
+        )
+        for lines, what in reports:
+            if lines.size:
+                warnings.append(f"{_examples(text, lines)}: {len(lines):,} {what}. Remove them from train to be safe.")
+        if (same := int(np.sum(src == trg))) > len(text) / 2:
+            what = f"{same:,} of {len(text):,} pairs have two equal sides"
+            warnings.append(f"{text.name}: {what}. Check that the text is translated.")
+    return warnings + _turned_round(train)
+
+
+def _mix(src: Ints, trg: Ints) -> Ints:
+    """One hash a pair from the hashes of its sides; not symmetric. The product wraps round, as wanted."""
+    return src * np.int64(0x5851F42D4C957F2D) + trg
+
+
+def _among(values: Ints, *pools: Ints) -> Ints:
+    """Where `values` [line] holds something that is in one of the pools: ascending line numbers."""
+    pool = np.sort(np.concatenate(pools))
+    place = np.minimum(np.searchsorted(pool, values), len(pool) - 1)
+    return np.flatnonzero(pool[place] == values)
+
+
+def _examples(text: ParallelText, lines: Ints) -> str:
+    first, *rest = (text.where(line) for line in lines[:3].tolist())
+    return ", :".join([first, *(where.rpartition(":")[2] for where in rest)])
+
+
+def _duplicates(text: ParallelText, both: Ints) -> list[str]:
+    order = np.argsort(both, kind="stable")  # stable: within equal pairs the first occurrence comes first
+    again = np.sort(order[1:][both[order[1:]] == both[order[:-1]]])
+    if not again.size:
+        return []
+    what = f"{len(again):,} of {len(text):,} training pairs repeat an earlier one"
+    return [f"{_examples(text, again)}: {what}. Remove them, unless the repetition is wanted."]
+
+
+def _turned_round(train: Texts) -> list[str]:
+    """Pairs whose source reads like the target that the other pairs share (or the other way about)."""
+    warnings = []
+    for shared in (1, 0):
+        if len(train) < 2 or len({pair.split("-")[shared] for pair in train}) > 1:
+            continue
+        words = {pair: _words(text) for pair, text in train.items()}
+        for pair, sides in words.items():
+            common = set().union(*(other[shared] for name, other in words.items() if name != pair))
+            right, wrong = (len(side & common) / max(1, len(side)) for side in (sides[shared], sides[1 - shared]))
+            if wrong > 0.3 and wrong > 5 * right:
+                warnings.append(
+                    f"{train[pair].name}: the text looks turned round: its {('target', 'source')[shared]} side, not its "
+                    f"{('source', 'target')[shared]} side, shares words with the other pairs. Check which column is "
+                    f"{pair.split('-')[shared]}."
+                )
+    return warnings
+
+
+def _words(text: ParallelText) -> tuple[set[str], set[str]]:
+    """The words of the source and of the target sides of the first lines."""
+    src: set[str] = set()
+    trg: set[str] = set()
+    for left, right in islice(text, _SAMPLE):
+        src.update(_WORD.findall(left.lower()))
+        trg.update(_WORD.findall(right.lower()))
+    return src, trg
+
+
+class Manifest(NamedTuple):
+    """What corpus.json says; `files` maps train.fr-en.tsv (whatever its form on disk) to its lines and sha256."""
+
+    path: Path
+    name: str = ""
+    licence: str = "unknown"
+    source: str = "unknown"
+    pairs: tuple[str, ...] = ()
+    files: Mapping[str, tuple[int, str]] = {}
+
+    def check_pairs(self, found: Iterable[str]) -> None:
+        """Raises UserError if there are files of a pair that is not listed, or a listed file of no known pair."""
+        if extra := sorted(set(found) - set(self.pairs)) if self.pairs else []:
+            raise UserError(f'{self.path}: "pairs" lacks {extra[0]}, which has files. Add it, or remove them.')
+        known = {f"{split}.{pair}.tsv" for split in SPLITS for pair in found}
+        if extra := sorted(set(self.files) - known):
+            raise UserError(f'{self.path}: "files" names {extra[0]}, which is no file of a pair. Correct or remove it.')
+
+    def check_text(self, name: str, flat: Flat) -> None:
+        """Raises UserError if the text is not the one that was written down."""
+        if name not in self.files:
+            return
+        lines, sha256 = self.files[name]
+        cure = f"Restore the file, or if the change is wanted, remove its entry from {self.path.name}."
+        if lines != len(flat.stops):
+            raise UserError(f"{flat.name} has {len(flat.stops):,} lines; {self.path} says {lines:,}. {cure}")
+        if sha256 != flat.sha256:
+            raise UserError(f"{flat.name} is not the text whose sha256 is in {self.path}: it was changed. {cure}")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read corpus.json; without one, an empty Manifest. Raises UserError for anything that it cannot mean."""
+    cure = "Correct it, write the corpus anew, or delete the file: it is optional."
+    try:
+        data = json.loads(path.read_bytes().decode("utf-8")) if path.exists() else {}
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON
+        raise UserError(f"{path}:{getattr(error, 'lineno', 1)}: this is no valid JSON ({error}). {cure}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{path}:1: expected an object, {{...}}. {cure}")
+    for key in ("name", "licence", "source"):
+        if not isinstance(data.get(key, ""), str):
+            raise UserError(f'{path}: "{key}" is not a text. {cure}')
+    pairs, files = data.get("pairs", []), data.get("files", {})
+    if not (isinstance(pairs, list) and all(isinstance(pair, str) for pair in pairs) and len(set(pairs)) == len(pairs)):
+        raise UserError(f'{path}: "pairs" is not a list of different names like "fr-en". {cure}')
+    for pair in pairs:
+        split_pair(pair, str(path))
+    entries = [e if isinstance(e, dict) else {} for e in files.values()] if isinstance(files, dict) else [{}]
+    if not all(type(e.get("lines")) is int and isinstance(e.get("sha256"), str) for e in entries):
+        form = '{"train.fr-en.tsv": {"lines": 9, "sha256": "..."}}'
+        raise UserError(f'{path}: "files" is not of the form {form}. {cure}')
+    texts = {key: data[key] for key in ("name", "licence", "source") if data.get(key)}
+    return Manifest(path, **texts, pairs=tuple(pairs), files={n: (e["lines"], e["sha256"]) for n, e in files.items()})

@@ -1,0 +1,277 @@
+"""Corpora: several pairs of languages, each with train, valid and test text, in one layout for every tier.
+
+    DIR/{train,valid,test}.{src}-{trg}.tsv     UTF-8, LF, no header, no quoting: `source TAB target` on each line
+    DIR/corpus.json                            name, licence, source, order of the pairs, lines and sha256 of each file
+
+`corpus.json` may be absent. Each .tsv may be a .tsv.gz instead, or two plain files, one sentence a line
+(train.fr-en.fr and train.fr-en.en, or train.fr and train.en), packed or not. Bad text raises UserError. Two things are
+mended, with a warning: CRLF line ends throughout a file, and no line end after the last line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
+from pmd_lite.data.reading import SPLITS, Flat, ParallelText, find_files, read_flat, split_pair
+from pmd_lite.errors import UserError
+
+__all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
+
+RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
+_MANIFEST = "corpus.json"
+_LINES = 1 << 16  # lines joined at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Checked text of one or more pairs; `warnings` says what the checks found that does not stop training."""
+
+    name: str
+    pairs: tuple[str, ...]
+    """Their order: that of corpus.json, else the largest training set first, ties by name."""
+    train: dict[str, ParallelText]
+    valid: dict[str, ParallelText]
+    test: dict[str, ParallelText]
+    path: Path | None = None
+    licence: str = "unknown"
+    source: str = "unknown"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> list[int]:
+        """Training sentence pairs of each pair, in the order of `pairs` (the N of Eq. 2)."""
+        return [len(self.train[pair]) for pair in self.pairs]
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All language codes, sorted."""
+        return tuple(sorted({code for pair in self.pairs for code in pair.split("-")}))
+
+    @property
+    def direction(self) -> Literal["m2o", "o2m", "m2m"]:
+        """Many-to-one if all pairs share the target (so also for one pair), one-to-many if all share the source."""
+        sources, targets = ({pair.split("-")[side] for pair in self.pairs} for side in (0, 1))
+        return "m2o" if len(targets) == 1 else "o2m" if len(sources) == 1 else "m2m"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (hex) over the names and bytes of all texts, whatever their place, form and order of pairs."""
+        lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def reversed(self) -> Corpus:
+        """Every pair turned round, so one-to-many from many-to-one. The text is shared, not copied."""
+        train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
+        return replace(self, pairs=tuple(map(_turn, self.pairs)), train=train, valid=valid, test=test, path=None)
+
+    @classmethod
+    def from_texts(
+        cls,
+        name: str,
+        texts: RawTexts,
+        *,
+        licence: str = "unknown",
+        source: str = "unknown",
+        strict: bool = True,
+        allow_leakage: bool = False,
+    ) -> Corpus:
+        """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
+
+        The same checks as for files, and the same UserErrors; options as in `load_corpus`.
+        """
+        if not texts:
+            raise UserError(f"{name}: there is no pair. Add one, such as 'fr-en', with train, valid and test.")
+        checked: _Checked = {}
+        for pair, splits in texts.items():
+            split_pair(pair, name)
+            if set(splits) != set(SPLITS):
+                raise UserError(f"{name}: {pair} has the splits {sorted(splits)}. Give exactly train, valid and test.")
+            named = {split: f"{split}.{pair} (in memory)" for split in SPLITS}
+            checked[pair] = {s: _check([_in_memory(named[s], splits[s])], strict, Manifest(Path()), "") for s in SPLITS}
+        return _assemble(checked, Corpus(name, (), {}, {}, {}, None, licence, source), allow_leakage)
+
+    def _texts(self) -> Iterator[tuple[str, str, ParallelText]]:
+        for pair in self.pairs:
+            for split, texts in zip(SPLITS, (self.train, self.valid, self.test), strict=True):
+                yield pair, split, texts[pair]
+
+
+def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = False) -> Corpus:
+    """Read and check the corpus in the directory `path` (layout above). Its files must not change while it is in use.
+
+    Args:
+        strict: raise at the first unsound line (blank side, number of columns, control characters, over-long side).
+            False drops such lines and says so in `Corpus.warnings`.
+        allow_leakage: only warn when training pairs stand in the test set of their own pair.
+
+    Raises:
+        UserError: whatever is wrong, with file, line and remedy.
+    """
+    directory = _existing(path)
+    manifest = read_manifest(directory / _MANIFEST)
+    files = find_files(directory, manifest.pairs)
+    manifest.check_pairs(files)
+    texts: _Checked = {}
+    for pair, splits in files.items():
+        texts[pair] = {}
+        for split, paths in splits.items():
+            read = [read_flat(file) for file in paths]
+            flat, checked = _check([flat for flat, _ in read], strict, manifest, f"{split}.{pair}.tsv")
+            texts[pair][split] = flat, [warning for _, said in read for warning in said] + checked
+    about = Corpus(manifest.name or directory.resolve().name, manifest.pairs, {}, {}, {}, directory)
+    return _assemble(texts, replace(about, licence=manifest.licence, source=manifest.source), allow_leakage)
+
+
+def write_corpus(
+    corpus: Corpus | RawTexts,
+    out_dir: str | Path,
+    *,
+    name: str | None = None,
+    licence: str | None = None,
+    source: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write .tsv files and corpus.json into `out_dir`, all or nothing: made in a sibling directory, then renamed.
+
+    A directory with the same text is written anew; one with another corpus only with `overwrite`; one that holds
+    anything else never, since writing replaces the whole directory. Returns `out_dir`. Raises UserError.
+    """
+    out = Path(out_dir)
+    place = out.expanduser().resolve()
+    if not isinstance(corpus, Corpus):
+        corpus = Corpus.from_texts(name or place.name, corpus)
+    licence, source = licence or corpus.licence, source or corpus.source
+    corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
+    _refuse_foreign(place, corpus, overwrite)
+    new, old = (place.with_name(f".{place.name}.{uuid.uuid4().hex}.{kind}") for kind in ("new", "old"))
+    try:
+        new.mkdir(parents=True)
+        _write_files(corpus, new)
+        if place.exists():
+            place.rename(old)
+        try:
+            new.rename(place)
+        except OSError:
+            if old.exists():
+                old.rename(place)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise UserError(f"{place} cannot be written ({error.strerror}). Choose another directory.") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return out
+
+
+_Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
+
+
+def _join_sides(src: Flat, trg: Flat) -> Flat:
+    """Two plain files, line by line, as one text `src TAB trg`. Raises UserError when their line counts differ."""
+    if len(src.stops) != len(trg.stops):
+        raise UserError(
+            f"{src.name} has {len(src.stops):,} lines and {trg.name} has {len(trg.stops):,}. Restore both from their "
+            "source: after the first lost line every pair is a wrong one."
+        )
+    pieces = []
+    for at in range(0, len(src.stops), _LINES):
+        last = min(at + _LINES, len(src.stops)) - 1
+        sides = [bytes(flat.buffer[flat.starts[at] : flat.stops[last] - 1]).split(b"\n") for flat in (src, trg)]
+        pieces.append(b"".join(left + b"\t" + right + b"\n" for left, right in zip(*sides, strict=True)))
+    return Flat(src.name, b"".join(pieces))
+
+
+def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tuple[ParallelText, list[str]]:
+    """One text from its file or its two plain files, without the lines that were found unsound."""
+    flat = _join_sides(*flats) if len(flats) == 2 else flats[0]
+    sound, warnings = check_lines(flats, strict=strict)
+    manifest.check_text(name, flat)
+    if sound.all():
+        return ParallelText(flat), warnings
+    return ParallelText(flat.keep(sound), np.flatnonzero(sound) + 1), warnings
+
+
+def _assemble(texts: _Checked, about: Corpus, allow_leakage: bool) -> Corpus:
+    pairs = about.pairs or tuple(sorted(texts, key=lambda pair: (-len(texts[pair]["train"][0]), pair)))
+    train, valid, test = ({pair: texts[pair][split][0] for pair in pairs} for split in SPLITS)
+    warnings = [warning for pair in pairs for split in SPLITS for warning in texts[pair][split][1]]
+    warnings += check_corpus(train, valid, test, allow_leakage=allow_leakage)
+    return replace(about, pairs=pairs, train=train, valid=valid, test=test, warnings=tuple(warnings))
+
+
+def _turn(pair: str) -> str:
+    return "-".join(reversed(pair.split("-")))
+
+
+def _existing(path: str | Path) -> Path:
+    directory = Path(path).expanduser()
+    if directory.is_file():
+        raise UserError(f"{directory} is a file. Give the directory that holds the corpus: {directory.parent}.")
+    if not directory.is_dir():
+        parent = directory.parent
+        siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+        near = difflib.get_close_matches(directory.name, siblings, n=1)
+        cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
+        raise UserError(f"{directory} does not exist. {cure} a corpus with write_corpus or a script of data_scripts.")
+    return directory
+
+
+def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:
+    """In-memory sentence pairs as the bytes of a .tsv file; only what would shift lines is refused here."""
+    if not len(pairs):
+        raise UserError(f"{name} is empty. Add at least one sentence pair.")
+    for number, pair in enumerate(pairs, 1):
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+            raise UserError(f"{name}:{number}: {str(pair)[:80]!r} is not a pair of texts. Give (source, target).")
+        if "\n" in pair[0] or "\n" in pair[1]:
+            raise UserError(f"{name}:{number}: a line end inside a sentence. Put a space there.")
+    try:
+        return Flat(name, "".join(f"{src}\t{trg}\n" for src, trg in pairs).encode())
+    except UnicodeEncodeError as error:
+        line = error.object.count("\n", 0, error.start) + 1
+        raise UserError(f"{name}:{line}: half a surrogate pair cannot be written as UTF-8. Remove it.") from error
+
+
+def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
+    """Raises UserError unless `place` is free, or holds this corpus, or holds a corpus that may be overwritten."""
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise UserError(f"{place} is a file. Choose a directory for the corpus.")
+    names = sorted(p.name for p in place.iterdir())
+    if foreign := [n for n in names if n != _MANIFEST and not n.startswith(tuple(f"{split}." for split in SPLITS))]:
+        raise UserError(f"{place} holds {foreign[0]}, which is no part of a corpus. Choose another directory.")
+    if names and not overwrite:
+        try:
+            same = load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint
+        except UserError:
+            same = False
+        if not same:
+            raise UserError(f"{place} holds other data. Choose another directory, or replace it with overwrite=True.")
+
+
+def _write_files(corpus: Corpus, directory: Path) -> None:
+    files = {}
+    for pair, split, text in corpus._texts():
+        name = f"{split}.{pair}.tsv"
+        files[name] = {"lines": len(text), "sha256": text.sha256}
+        with (directory / name).open("wb") as file:
+            file.writelines(text.raw())
+            file.flush()
+            os.fsync(file.fileno())  # the rename must never become durable before the text
+    about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
+    manifest = json.dumps(about | {"files": files}, ensure_ascii=False, indent=2) + "\n"
+    (directory / _MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")

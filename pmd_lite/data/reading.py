@@ -1,0 +1,288 @@
+"""From files to flat bytes: where the texts of a corpus lie, how they are read, how one sentence is got out of them.
+
+Five million sentence pairs as Python strings would fill the memory, so a text stays what it is on disk, one run of
+bytes (memory-mapped where possible), beside int64 arrays that say where each line ends and where its tab stands.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mmap
+import operator
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from pmd_lite.errors import UserError
+
+Buffer = bytes | mmap.mmap
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+SPLITS = ("train", "valid", "test")
+LAYOUT = "{train,valid,test}.{src}-{trg}.tsv (UTF-8, one `source TAB target` a line), for example train.fr-en.tsv"
+
+_CHUNK = 1 << 23  # bytes looked at together: large enough for numpy, small enough for any laptop
+_LINES = 1 << 16  # lines handled together where Python has to touch each one
+_LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z0-9]+)?")
+_OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training": "train", "tst": "test"}
+
+
+class Flat:
+    """The bytes of one text, each line closed by LF, and where the lines end and the tabs stand.
+
+    `stops` [line] is the position after each LF, `tabs` [tab] that of every tab, both ascending; `name` is what a
+    message calls the text.
+    """
+
+    def __init__(self, name: str, buffer: Buffer) -> None:
+        self.name, self.buffer = name, buffer
+        self.array = np.frombuffer(buffer, dtype=np.uint8)
+        self.stops: Ints = self._positions(10) + 1
+        self.tabs: Ints = self._positions(9)
+        self.starts: Ints = np.concatenate([np.zeros(1, dtype=np.int64), self.stops[:-1]])
+
+    def _positions(self, byte: int) -> Ints:
+        chunks = range(0, self.array.size, _CHUNK)
+        return np.concatenate([np.flatnonzero(self.array[at : at + _CHUNK] == byte) + at for at in chunks])
+
+    @property
+    def sha256(self) -> str:
+        """Of all bytes, in hex."""
+        return hashlib.sha256(self.buffer).hexdigest()
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Runs of whole lines of about 8 MB: the number of the first line (from 0) and the bytes."""
+        first = 0
+        while first < len(self.stops):
+            last = max(first + 1, int(np.searchsorted(self.stops, self.starts[first] + _CHUNK, side="right")))
+            yield first, bytes(self.buffer[self.starts[first] : self.stops[last - 1]])
+            first = last
+
+    def keep(self, lines: Bools) -> Flat:
+        """The same text with only the lines marked true."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], lines, [False]]).astype(np.int8)))
+        runs = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+        return Flat(self.name, b"".join(self.buffer[self.starts[a] : self.stops[b - 1]] for a, b in runs))
+
+
+class ParallelText(Sequence[tuple[str, str]]):
+    """One split of one pair: a sequence of (src, trg) whose strings are made only when asked for.
+
+    Every line of `flat` must hold exactly one tab (the checks see to that). A slice is a view, not a copy.
+    """
+
+    def __init__(self, flat: Flat, numbers: Ints | None = None) -> None:
+        self.name = flat.name
+        self._view = memoryview(flat.buffer)
+        self._starts, self._tabs, self._stops = flat.starts, flat.tabs, flat.stops
+        self._numbers: range | Ints = range(1, len(flat.stops) + 1) if numbers is None else numbers
+        self._swapped = False
+
+    def __len__(self) -> int:
+        return len(self._stops)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> ParallelText: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | ParallelText:
+        if isinstance(index, slice):
+            part = self._copy()
+            part._starts, part._tabs, part._stops = self._starts[index], self._tabs[index], self._stops[index]
+            part._numbers = self._numbers[index]
+            return part
+        at = operator.index(index)
+        start, tab, stop = int(self._starts[at]), int(self._tabs[at]), int(self._stops[at])
+        return self._decode(start, tab, stop)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for start, tab, stop in self.spans():
+            yield self._decode(start, tab, stop)
+
+    def __repr__(self) -> str:
+        return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
+
+    def swap(self) -> ParallelText:
+        """The same text turned round: (trg, src) instead of (src, trg), without a copy."""
+        other = self._copy()
+        other._swapped = not self._swapped
+        return other
+
+    def where(self, index: int) -> str:
+        """`file:line` of one pair, lines counted from 1 as an editor does."""
+        return f"{self.name}:{self._numbers[index]}"
+
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """(start, tab, stop) of every line as plain ints, a bounded number of them alive at a time."""
+        for at in range(0, len(self), _LINES):
+            part = slice(at, at + _LINES)
+            yield from zip(*(a[part].tolist() for a in (self._starts, self._tabs, self._stops)), strict=True)
+
+    def side_hashes(self) -> tuple[Ints, Ints]:
+        """One 64-bit hash per source and per target sentence, [line] each; equal text, equal hash within one process.
+
+        Python's keyed hash of bytes: two of ten million different sentences collide with probability 3e-6.
+        """
+        view, size = self._view, len(self)
+        src = np.fromiter((hash(bytes(view[a:b])) for a, b, _ in self.spans()), dtype=np.int64, count=size)
+        trg = np.fromiter((hash(bytes(view[b + 1 : c - 1])) for _, b, c in self.spans()), dtype=np.int64, count=size)
+        return (trg, src) if self._swapped else (src, trg)
+
+    def raw(self) -> Iterator[bytes]:
+        """The text as the bytes of a .tsv file, `src TAB trg LF` a line, in pieces."""
+        if not self._swapped and len(self) and np.array_equal(self._starts[1:], self._stops[:-1]):
+            for at in range(int(self._starts[0]), int(self._stops[-1]), _CHUNK):
+                yield bytes(self._view[at : min(at + _CHUNK, int(self._stops[-1]))])
+            return
+        for at in range(0, len(self), _LINES):
+            yield "".join(f"{src}\t{trg}\n" for src, trg in self[at : at + _LINES]).encode()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the bytes that `raw` gives, in hex: the same for .tsv, .tsv.gz and a pair of plain files with one text."""
+        digest = hashlib.sha256()
+        for piece in self.raw():
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def _copy(self) -> ParallelText:
+        other = ParallelText.__new__(ParallelText)
+        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "sha256"})
+        return other
+
+    def _decode(self, start: int, tab: int, stop: int) -> tuple[str, str]:
+        left, right = str(self._view[start:tab], "utf-8"), str(self._view[tab + 1 : stop - 1], "utf-8")
+        return (right, left) if self._swapped else (left, right)
+
+
+def split_pair(pair: str, where: str) -> tuple[str, str]:
+    """ "fr-en" -> ("fr", "en"). Raises UserError for anything that is not two different language codes."""
+    src, dash, trg = pair.partition("-")
+    for code in (src, trg):
+        if not dash or not _LANGUAGE.fullmatch(code):
+            raise UserError(
+                f"{where}: unknown language {code!r} in the pair {pair!r}. Rename it with codes of two or three small "
+                "letters, source first, as in fr-en or zh_CN-en."
+            )
+    if src == trg:
+        raise UserError(f"{where}: the pair {pair!r} has one language on both sides. Rename it, source first: fr-en.")
+    return src, trg
+
+
+def find_files(directory: Path, listed: Sequence[str] = ()) -> dict[str, dict[str, tuple[Path, ...]]]:
+    """pair -> split -> its .tsv file or its two plain files (source, target); `listed`: the pairs of corpus.json."""
+    try:
+        names = sorted(p.name for p in directory.iterdir() if p.is_file() and not p.name.startswith("."))
+    except OSError as error:
+        raise UserError(f"{directory} cannot be read ({error.strerror}). Check its permissions.") from error
+    found = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
+    for name in names:
+        if plain := re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name):
+            src, _, trg = plain[2].partition("-")
+            if plain[3] in (src, trg) and src != trg:
+                split_pair(plain[2], str(directory / name))
+                found.add(plain[2])
+    pairs = sorted(found | set(listed)) if found else _short_pairs(directory, names, listed)
+    if not pairs:
+        similar = ", ".join(names[:5]) or "it is empty"
+        raise UserError(f"{directory} holds no corpus file ({similar}). Put files there named {LAYOUT}.")
+    return {pair: {split: _locate(directory, names, split, pair, bool(found)) for split in SPLITS} for pair in pairs}
+
+
+def _pair_of(directory: Path, name: str) -> str:
+    """The pair that a .tsv file is named for."""
+    split, _, rest = name.partition(".")
+    pair = rest.partition(".tsv")[0]
+    if split not in SPLITS:
+        better = _OTHER_NAMES.get(split.lower(), split.lower() if split.lower() in SPLITS else "")
+        advice = f"Rename it to {better}.{rest}." if better else f"Rename it or move it away; expected: {LAYOUT}."
+        raise UserError(f"{directory / name}: {split!r} is not the name of a split (train, valid, test). {advice}")
+    split_pair(pair, str(directory / name))
+    return pair
+
+
+def _short_pairs(directory: Path, names: Collection[str], listed: Sequence[str]) -> list[str]:
+    """The pairs of files named train.fr, train.en: those of corpus.json, else every language into English."""
+    matches = (re.fullmatch(rf"({'|'.join(SPLITS)})\.({_LANGUAGE.pattern})(\.gz)?", name) for name in names)
+    languages = sorted({match[2] for match in matches if match})
+    if listed or len(languages) < 2:
+        return list(listed)
+    if "en" not in languages:
+        example = f"train.{languages[0]}-{languages[1]}.{languages[0]}"
+        raise UserError(
+            f"{directory}: the plain files ({', '.join(languages)}) do not say which language is the source. "
+            f"Rename them after the pair, source first: {example} and so on."
+        )
+    return [f"{language}-en" for language in languages if language != "en"]
+
+
+def _locate(directory: Path, names: Collection[str], split: str, pair: str, only_long: bool) -> tuple[Path, ...]:
+    src, trg = pair.split("-")
+    stem = f"{split}.{pair}"
+    forms = [(f"{stem}.tsv",), (f"{stem}.{src}", f"{stem}.{trg}"), (f"{split}.{src}", f"{split}.{trg}")]
+    whole: list[list[str]] = []
+    for form in forms:
+        hits = [[name for name in (plain, plain + ".gz") if name in names] for plain in form]
+        complete = all(hits)
+        if any(hits) and not complete and not (form is forms[2] and only_long):
+            missing = form[0] if not hits[0] else form[1]
+            raise UserError(f"{directory / missing} is missing, but its other side is there. Add it (or {missing}.gz).")
+        if complete:
+            whole.append([name for side in hits for name in side])
+            if len(whole) > 1 or len(whole[0]) > len(form):
+                both = " and ".join(name for group in whole for name in group)
+                raise UserError(f"{directory}: {both} are the same split of {pair} twice. Remove all but one form.")
+    if not whole:
+        alias = next((name for name in names if _OTHER_NAMES.get(name.partition(".")[0]) == split), None)
+        advice = f"Rename {alias}." if alias else "Add it (or a .tsv.gz, or two plain files): all splits are needed."
+        raise UserError(f"{directory / forms[0][0]} is missing: there is no {split} split for {pair}. {advice}")
+    return tuple(directory / name for name in whole[0])
+
+
+def read_flat(path: Path) -> tuple[Flat, list[str]]:
+    """The text of one file, .gz unpacked and CRLF stripped, and what is to be said about it.
+
+    A byte-order mark is an error, not stripped: other tools would make it the first character of the first sentence.
+    """
+    data, warnings = _bytes(path), []
+    if not len(data):
+        raise UserError(f"{path} is empty. Restore it from its source: an interrupted copy looks like this.")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise UserError(f"{path}:1: this is UTF-16. Save it as UTF-8 without a byte-order mark.")
+    if data[:3] == b"\xef\xbb\xbf":
+        raise UserError(f"{path}:1: the file begins with a byte-order mark (BOM). Save it as UTF-8 without BOM.")
+    if data.find(b"\r\n") >= 0:
+        whole = data[:]
+        if whole.count(b"\r\n") == whole.count(b"\r") == whole.count(b"\n"):
+            data = whole.replace(b"\r\n", b"\n")
+            warnings.append(f"{path.name}: CRLF line ends, stripped. Save the file with LF line ends to silence this.")
+    if data[-1:] != b"\n":
+        data = data[:] + b"\n"
+        warnings.append(f"{path.name}: no line end after the last line. Check that the file is complete.")
+    return Flat(str(path), data), warnings
+
+
+def _bytes(path: Path) -> Buffer:
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as packed:
+                return packed.read()
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except EOFError as error:
+        raise UserError(f"{path} ends too early: the .gz file is cut off. Fetch or pack it again.") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path} is no sound gzip file ({error}). Pack it again, or drop .gz from its name.") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error

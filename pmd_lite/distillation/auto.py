@@ -1,0 +1,81 @@
+"""Auto-PMD (section 3.3, Alg. 2): weights searched per pair, every T updates, on the dev set. And Dynamic-MD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import DistillConfig
+from pmd_lite.distillation.actions import ACTIONS, act, logit, step_size
+from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.search import choose, choose_one, reduced_space, trial_logits
+from pmd_lite.interfaces import Clock, Probe
+
+TIE_ORDER = {"keep": ACTIONS, "up": ("up", "keep", "down")}
+
+
+class AutoPMD(NoDistillation):
+    """Three trials per student (up, down, keep for all pairs at once), then the best action for each pair.
+
+    The state is the float64 logit of alpha, [student, pair]. `update` returns one event per student with the trial
+    matrix R, the chosen actions and the new weights, which lessons replay from `metrics.jsonl`.
+    """
+
+    def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
+        super().__init__(students, n_pairs, config)
+        self.alpha.fill_(config.alpha0)
+        self.logits = logit(self.alpha)
+
+    def due(self, clock: Clock) -> bool:
+        """Every T updates, the paper's one epoch, while mu is above 0."""
+        return clock.every(self.config.update_every)
+
+    def update(self, probe: Probe) -> list[dict[str, Any]]:
+        """One search: Alg. 2 for student 1, then for student 2."""
+        clock, bundle = probe.clock, self.config.resolved
+        mu = step_size(clock.step - clock.start, clock.total - clock.start, self.config.step_size)
+        events: list[dict[str, Any]] = []
+        if mu == 0:
+            return events
+        order = TIE_ORDER[bundle.ties]
+        space = reduced_space(self.alpha.shape[1], order)
+        for student in range(len(self.students)):
+            before = self._clipped(student)
+            trials = torch.sigmoid(trial_logits(before, space, mu))  # [trial, pair]
+            results = probe.trial(student, trials)
+            actions = self._decide(results, space, order)
+            after = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)])
+            self.logits[student] = after
+            self.alpha[student] = torch.sigmoid(after)
+            events.append({
+                "event": "search", "step": clock.step, "student": student, "mu": mu, "trials": list(order), "results": results.tolist(),
+                "actions": actions, "alpha": self.alpha[student].tolist(),
+            })  # fmt: skip
+        return events
+
+    def _clipped(self, student: int) -> Tensor:
+        """Logits to start from: the released code clips alpha at 0.98 from above before its inverse sigmoid."""
+        clip = self.config.resolved.alpha_clip
+        return self.logits[student].clamp(max=float(logit(torch.tensor(clip))))
+
+    def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
+        return choose(results, space, order)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and their logits."""
+        return {**super().state_dict(), "logits": self.logits.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        super().load_state_dict(state)
+        self.logits = state["logits"].clone()
+
+
+class DynamicMD(AutoPMD):
+    """The paper's variant without language-adaptability: one action for all pairs, by summed dev loss."""
+
+    def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
+        return [choose_one(results, order)] * results.shape[1]

@@ -1,0 +1,90 @@
+"""Eq. 1, 3 and 4: label-smoothed cross-entropy, distillation loss, and their mixture.
+
+All losses are sums over target tokens in nats (natural logarithm), computed in fp32 or better; the caller divides by
+the target tokens of the whole update. Rows are real tokens only: padding is left out before the output projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def log_probs(logits: Tensor) -> Tensor:
+    """log softmax over the vocabulary, in fp32 (float64 stays float64). [tokens, vocab] -> [tokens, vocab]."""
+    return F.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=-1)
+
+
+def probs(logits: Tensor) -> Tensor:
+    """Softmax over the vocabulary, in fp32 (float64 stays float64). [tokens, vocab] -> [tokens, vocab]."""
+    return F.softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=-1)
+
+
+def nll(student_logp: Tensor, gold: Tensor) -> Tensor:
+    """Negative log-likelihood of the gold tokens. [tokens, vocab], [tokens] -> [] nats, summed."""
+    return -student_logp.gather(-1, gold[:, None]).sum()
+
+
+def ce_loss(student_logp: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """L_ce (Eq. 1) against the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other.
+
+    This is fairseq's form, which the paper's numbers come from; torch's eps / V form equals it at eps V / (V - 1).
+    [tokens, vocab] log-probabilities, [tokens] -> [] nats, summed.
+    """
+    if smoothing == 0:
+        return nll(student_logp, gold)
+    other = smoothing / (student_logp.shape[-1] - 1)
+    return (1 - smoothing - other) * nll(student_logp, gold) - other * student_logp.sum()
+
+
+def kd_loss(student_logp: Tensor, teacher_p: Tensor) -> Tensor:
+    """L_kd (Eq. 3): -sum_w p_T(w) log p_S(w), full vocabulary, temperature 1.
+
+    Cross-entropy, not KL: the gradient is the same, the value is larger by the teacher's entropy.
+    [tokens, vocab] both -> [] nats, summed.
+    """
+    return -(teacher_p * student_logp).sum()
+
+
+def pmd_loss(ce: Tensor, kd: Tensor, alpha: float) -> Tensor:
+    """L_PMD (Eq. 4): (1 - alpha) L_ce + alpha L_kd, one scalar alpha for a batch of one pair."""
+    return (1 - alpha) * ce + alpha * kd
+
+
+def soft_target(
+    teachers: Sequence[tuple[nn.Module, float]], src: Tensor, trg_in: Tensor, keep: Tensor, dropout: bool = False
+) -> Tensor:
+    """Share-weighted mean of the teachers' next-token distributions at the kept positions.
+
+    Args:
+        teachers: (Transformer, share) with shares that sum to 1.
+        src, trg_in: [batch, src_len] and [batch, trg_len] ids; keep: [tokens] flat positions.
+        dropout: leave the teachers in train mode (the released code does); else they run in eval mode.
+    Returns: [tokens, vocab] probabilities, no gradient. Each teacher's mode is put back.
+    """
+    mean: Tensor | None = None
+    for teacher, share in teachers:
+        was_training = teacher.training
+        if was_training != dropout:
+            teacher.train(dropout)
+        try:
+            with torch.no_grad():
+                p = probs(token_logits(teacher, src, trg_in, keep))
+        finally:
+            if was_training != dropout:
+                teacher.train(was_training)
+        p = p if share == 1 else p * share
+        mean = p if mean is None else mean + p
+    if mean is None:
+        raise ValueError("soft_target needs at least one teacher")
+    return mean
+
+
+def token_logits(model: nn.Module, src: Tensor, trg_in: Tensor, keep: Tensor) -> Tensor:
+    """Logits at the kept target positions only: [tokens, vocab]. Padding never reaches the output projection."""
+    hidden = model.hidden(src, trg_in)  # [batch, trg_len, d_model]
+    logits: Tensor = model.project(hidden.flatten(0, 1).index_select(0, keep))
+    return logits

@@ -1,0 +1,93 @@
+"""Strategies with a weight given by hand: none, vanilla mutual distillation / Bi-PMD (Eq. 6), Uni-PMD (Eq. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import DistillConfig
+from pmd_lite.distillation.losses import pmd_loss
+from pmd_lite.interfaces import Clock, Probe
+
+
+class NoDistillation:
+    """Every weight is 0: students train alone. Also the base of the other strategies.
+
+    Any number of students may take part; student i is taught by all the others with equal shares, which for two is
+    the paper's theta_{3-i}.
+    """
+
+    def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
+        self.students, self.config = list(students), config
+        self.alpha = torch.zeros(len(students), n_pairs, dtype=torch.float64)
+
+    def weight(self, student: int, pair: int) -> float:
+        """alpha_i[l]."""
+        return float(self.alpha[student, pair])
+
+    def weights(self) -> Tensor:
+        """[student, pair]; a copy."""
+        return self.alpha.clone()
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """All other students, equal shares."""
+        peers = [model for j, model in enumerate(self.students) if j != student]
+        return [(model, 1 / len(peers)) for model in peers]
+
+    def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
+        """Eq. 4."""
+        return pmd_loss(ce, kd, weight)
+
+    def due(self, clock: Clock) -> bool:
+        """Never."""
+        return False
+
+    def update(self, probe: Probe) -> list[dict[str, Any]]:
+        """Nothing to decide."""
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights."""
+        return {"alpha": self.alpha.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.alpha = state["alpha"].clone()
+
+
+class BiPMD(NoDistillation):
+    """Eq. 6: alpha_i[l] = alpha for every pair and student. With equal samplers this is vanilla mutual distillation."""
+
+    def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
+        super().__init__(students, n_pairs, config)
+        self.alpha.fill_(config.alpha)
+
+
+class UniPMD(NoDistillation):
+    """Eq. 5: for each pair only the worse student learns; weights are renewed every T updates, 0 before the first.
+
+    A student stops learning a pair when it leads every peer by more than `dead_zone` (0 in the paper, 0.05 bit in the
+    released code, where near-equal students therefore teach each other). On an exact tie nobody leads, so both learn.
+    """
+
+    def due(self, clock: Clock) -> bool:
+        """Every T updates, the paper's one epoch."""
+        return clock.every(self.config.update_every)
+
+    def update(self, probe: Probe) -> list[dict[str, Any]]:
+        """Compare the students' dev losses pair by pair."""
+        losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])  # [student, pair]
+        self.alpha = uni_weights(losses, self.config.alpha, self.config.resolved.dead_zone)
+        return [{"event": "uni", "step": probe.clock.step, "alpha": self.alpha.tolist()}]
+
+
+def uni_weights(losses: Tensor, alpha: float, dead_zone: float = 0.0) -> Tensor:
+    """Eq. 5 from dev losses [student, pair] in nats per token; returns [student, pair] weights, 0 or alpha."""
+    weights = torch.zeros_like(losses, dtype=torch.float64)
+    for i in range(len(losses)):
+        peers = torch.cat([losses[:i], losses[i + 1 :]]).min(dim=0).values
+        weights[i] = torch.where(losses[i] + dead_zone < peers, 0.0, alpha)
+    return weights

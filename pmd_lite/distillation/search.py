@@ -1,0 +1,62 @@
+"""Appendix A: choosing one action per pair from trial results, in the full space O or the reduced space O~.
+
+A trial is one weight vector, trained with and scored per pair. O holds all 3^|L| vectors of per-pair actions; O~ only
+the three in which every pair takes the same action. If each pair's dev loss depends on that pair's own weight alone
+(the paper's Distillation Weights Independence hypothesis) both give the same choice; otherwise they may differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pmd_lite.distillation.actions import ACTIONS, act
+from pmd_lite.errors import UserError
+
+
+def reduced_space(n_pairs: int, actions: Sequence[str] = ACTIONS) -> list[tuple[str, ...]]:
+    """O~: one vector per action, the same action for every pair."""
+    return [(action,) * n_pairs for action in actions]
+
+
+def full_space(n_pairs: int, actions: Sequence[str] = ACTIONS) -> list[tuple[str, ...]]:
+    """O: every combination of per-pair actions, 3^|L| of them."""
+    return list(itertools.product(actions, repeat=n_pairs))
+
+
+def trial_logits(logits: Tensor, space: Sequence[Sequence[str]], mu: float) -> Tensor:
+    """Logits of alpha of every trial. [pair] -> [trial, pair]."""
+    rows = [[act(logits[pair], action, mu) for pair, action in enumerate(vector)] for vector in space]
+    return torch.stack([torch.stack(row) for row in rows])
+
+
+def choose(results: Tensor, space: Sequence[Sequence[str]], actions: Sequence[str] = ACTIONS) -> list[str]:
+    """Alg. 2, lines 11-13: for every pair, its own action in the trial with the smallest dev loss of that pair.
+
+    Args:
+        results: R, [trial, pair] dev losses in nats per token.
+        space: the action vector of each trial.
+        actions: the order in which exact ties are broken, the same rule for O and O~.
+    Raises: UserError when a pair has no finite result; a trial that diverged (inf, NaN) is never chosen.
+    """
+    chosen = []
+    for pair in range(results.shape[1]):
+        best: dict[str, float] = {}
+        for trial, vector in enumerate(space):
+            loss = float(results[trial, pair])
+            if loss == loss:  # not NaN
+                best[vector[pair]] = min(loss, best.get(vector[pair], float("inf")))
+        finite = {action: loss for action, loss in best.items() if loss < float("inf")}
+        if not finite:
+            raise UserError(f"no trial gave a finite dev loss for pair {pair}: training has diverged; lower the lr")
+        chosen.append(min(finite, key=lambda action: (finite[action], list(actions).index(action))))
+    return chosen
+
+
+def choose_one(results: Tensor, actions: Sequence[str] = ACTIONS) -> str:
+    """Dynamic-MD: one action for all pairs, that of the trial with the smallest summed dev loss. [action, pair]."""
+    totals = results.sum(dim=1).nan_to_num(nan=float("inf")).tolist()
+    return min(actions, key=lambda action: (totals[list(actions).index(action)], list(actions).index(action)))

@@ -1,0 +1,92 @@
+"""Pareto dominance, the frontier and its hypervolume. Every coordinate is a score: more is better.
+
+A point is one model; its coordinates are, say, (LRL BLEU, HRL BLEU) as in Figure 1 of the paper, or one score per pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pmd_lite.errors import UserError
+
+Point = Sequence[float]
+
+
+def dominates(a: Point, b: Point) -> bool:
+    """True if a is at least as good as b everywhere and better somewhere. A point never dominates itself."""
+    _check_points([a, b])
+    return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
+
+
+def pareto_front(points: Sequence[Point]) -> list[int]:
+    """Indices, in the order given, of the points that no other point dominates. Equal points stay together."""
+    _check_points(points)
+    return [i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)]
+
+
+def hypervolume(points: Sequence[Point], reference: Point) -> float:
+    """Volume of the region that the points dominate above the reference, exact in any dimension.
+
+    The space is cut into slices along the last axis; the points that reach a slice dominate in it a region of one
+    dimension less. Points not above the reference in every coordinate add nothing. Meant for tens of points: the work
+    grows with (number of points) ** (dimension - 1).
+    """
+    _check_points([*points, reference])
+    inside = [tuple(p) for p in points if all(x > r for x, r in zip(p, reference, strict=True))]
+    return _volume([inside[i] for i in pareto_front(inside)], tuple(reference))
+
+
+def _volume(points: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
+    """Hypervolume of points that are all above the reference."""
+    if not points:
+        return 0.0
+    if len(reference) == 1:
+        return max(p[0] for p in points) - reference[0]
+    heights = sorted({p[-1] for p in points})
+    total, floor = 0.0, reference[-1]
+    for height in heights:
+        reaching = {p[:-1] for p in points if p[-1] >= height}
+        total += (height - floor) * _volume(sorted(reaching), reference[:-1])
+        floor = height
+    return total
+
+
+def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split pairs into (high-resource, low-resource) by training size.
+
+    The larger half is high-resource, and with an odd number of pairs the middle one too; equal sizes go by name. This
+    gives fr, de, zh | et, ro, tr on WMT-6 and halves of four on TED-8. Both groups run from large to small.
+    """
+    if not sizes:
+        raise UserError("There are no language pairs to split into high- and low-resource ones.")
+    ordered = sorted(sizes, key=lambda pair: (-sizes[pair], pair))
+    middle = math.ceil(len(ordered) / 2)
+    return tuple(ordered[:middle]), tuple(ordered[middle:])
+
+
+def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> tuple[float, ...]:
+    """Average score of each group of pairs; with the groups of split_high_low: (HRL, LRL).
+
+    Raises UserError if a group is empty or names a pair without a score.
+    """
+    means = []
+    for group in groups:
+        missing = [pair for pair in group if pair not in scores]
+        if missing:
+            given = ", ".join(scores) or "nothing"
+            raise UserError(f"No score for {', '.join(missing)}. Scores were given for {given}.")
+        if not group:
+            raise UserError("A group without language pairs has no average; the corpus needs at least two pairs.")
+        means.append(math.fsum(scores[pair] for pair in group) / len(group))
+    return tuple(means)
+
+
+def _check_points(points: Sequence[Point]) -> None:
+    """NaN compares false with everything, so that a failed run would look undominated: refuse it."""
+    if len({len(p) for p in points}) > 1:
+        raise UserError(f"Points of different dimensions ({sorted({len(p) for p in points})}) cannot be compared.")
+    if any(len(p) == 0 for p in points):
+        raise UserError("A point without coordinates cannot be compared.")
+    if any(math.isnan(x) for p in points for x in p):
+        raise UserError("A point has a score that is not a number (nan). Leave that model out of the comparison.")

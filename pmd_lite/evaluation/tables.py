@@ -1,0 +1,168 @@
+"""Small result tables as plain text, Markdown and HTML from the same rows."""
+
+from __future__ import annotations
+
+import html
+import math
+import statistics
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Literal
+
+from pmd_lite.errors import UserError
+
+Best = Literal["max", "min"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean with its sample standard deviation over n runs (None for a single run: one run has no spread)."""
+
+    mean: float
+    spread: float | None
+    n: int
+
+
+Cell = str | float | int | Spread | None
+
+
+def mean_spread(values: Sequence[float]) -> Spread:
+    """Mean and sample standard deviation (divisor n - 1) over runs with different seeds; prints as "21.3 ± 0.2"."""
+    numbers = [float(v) for v in values]
+    if not numbers:
+        raise UserError("The mean of no values was asked for; give the scores of at least one run.")
+    spread = statistics.stdev(numbers) if len(numbers) > 1 else None
+    return Spread(statistics.fmean(numbers), spread, len(numbers))
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Rows under named columns; the last expression of a notebook cell shows it as HTML.
+
+    columns: column names. rows: one sequence of cells per row; a cell is text, a score (float or Spread), a count
+    (int, printed with thousands separators) or None for "not measured" (printed "-").
+    best: "max" or "min" marks the best score in every column of scores, ties included; a mapping does so for the
+    columns it names only; None marks nothing. Counts and text are never marked.
+    digits: decimals of a score. caption: one line that says what the table shows.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    best: Best | Mapping[str, Best] | None = "max"
+    digits: int = 2
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise UserError("A table needs at least one column.")
+        for number, row in enumerate(self.rows, start=1):
+            if len(row) != len(self.columns):
+                raise UserError(f"Row {number} of the table has {len(row)} cells for {len(self.columns)} columns.")
+        if isinstance(self.best, Mapping):
+            unknown = [name for name in self.best if name not in self.columns]
+            if unknown:
+                raise UserError(f"No column is called {', '.join(unknown)}. The columns are {', '.join(self.columns)}.")
+
+    def to_text(self) -> str:
+        """Aligned plain text: words left, numbers right, a line under the header."""
+        grid = [list(self.columns), *self._texts()]
+        widths = [max(_width(row[c]) for row in grid) for c in range(len(self.columns))]
+        lines = ["  ".join(self._pad(row[c], widths[c], c) for c in range(len(widths))).rstrip() for row in grid]
+        lines.insert(1, "  ".join("-" * w for w in widths))
+        return "\n".join([self.caption, *lines] if self.caption else lines)
+
+    def to_markdown(self) -> str:
+        """GitHub Markdown with the best scores in bold."""
+        marked = self._marked()
+        body = [
+            [f"**{text}**" if (r, c) in marked else _markdown(text) for c, text in enumerate(row)]
+            for r, row in enumerate(self._texts())
+        ]
+        rule = ["---:" if self._is_numeric(c) else ":---" for c in range(len(self.columns))]
+        lines = ["| " + " | ".join(row) + " |" for row in [[_markdown(name) for name in self.columns], rule, *body]]
+        return "\n".join([_markdown(self.caption), "", *lines] if self.caption else lines)
+
+    def to_html(self) -> str:
+        """An HTML table with header scopes for screen readers and the best scores in bold."""
+        marked = self._marked()
+        align = ["right" if self._is_numeric(c) else "left" for c in range(len(self.columns))]
+        head = "".join(
+            f'<th scope="col" style="text-align:{side}">{html.escape(name)}</th>'
+            for side, name in zip(align, self.columns, strict=True)
+        )
+        body = []
+        for r, row in enumerate(self._texts()):
+            cells = []
+            for c, text in enumerate(row):
+                inner = f"<strong>{text}</strong>" if (r, c) in marked else html.escape(text)
+                tag, scope = ("th", ' scope="row"') if c == 0 else ("td", "")
+                cells.append(f'<{tag}{scope} style="text-align:{align[c]}">{inner}</{tag}>')
+            body.append(f"<tr>{''.join(cells)}</tr>")
+        caption = f"<caption>{html.escape(self.caption)}</caption>\n" if self.caption else ""
+        rows = "\n".join(body)
+        return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _texts(self) -> list[list[str]]:
+        return [[_format(cell, self.digits) for cell in row] for row in self.rows]
+
+    def _is_numeric(self, column: int) -> bool:
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return bool(cells) and not any(isinstance(cell, str) for cell in cells)
+
+    def _pad(self, text: str, width: int, column: int) -> str:
+        space = " " * (width - _width(text))
+        return space + text if self._is_numeric(column) else text + space
+
+    def _marked(self) -> set[tuple[int, int]]:
+        """(row, column) of the best scores. Scores that print alike are equally good, whatever their later digits."""
+        marked: set[tuple[int, int]] = set()
+        for c, name in enumerate(self.columns):
+            rule = self.best.get(name) if isinstance(self.best, Mapping) else self.best
+            scores = {r: s for r, row in enumerate(self.rows) if (s := _score(row[c], self.digits)) is not None}
+            if rule is None or len(scores) < 2:  # the best of one is no news
+                continue
+            top = max(scores.values()) if rule == "max" else min(scores.values())
+            marked |= {(r, c) for r, score in scores.items() if score == top}
+        return marked
+
+
+def _score(cell: Cell, digits: int) -> float | None:
+    """The number a cell competes with, rounded as it is printed; None for text, counts and nan."""
+    number = cell.mean if isinstance(cell, Spread) else cell
+    if isinstance(number, Integral) or not isinstance(number, Real) or math.isnan(number):
+        return None
+    return float(f"{float(number):.{digits}f}")
+
+
+def _format(cell: Cell, digits: int) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, Spread):
+        text = f"{cell.mean:.{digits}f}"
+        return text if cell.spread is None else f"{text} ± {cell.spread:.{digits}f}"
+    if isinstance(cell, Integral) and not isinstance(cell, bool):
+        return f"{int(cell):,}"
+    if isinstance(cell, Real) and not isinstance(cell, bool):
+        return f"{float(cell):.{digits}f}"
+    return str(cell)
+
+
+def _markdown(text: str) -> str:
+    """Keep a cell one cell: no bar may end it, no line break, star or angle bracket may start markup."""
+    for sign, safe in (("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("<", "&lt;"), ("\n", " ")):
+        text = text.replace(sign, safe)
+    return text
+
+
+def _width(text: str) -> int:
+    """Columns the text takes on a terminal: Han characters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(ch) in "WF" for ch in text)
+    return len(text) + wide - sum(unicodedata.combining(ch) != 0 for ch in text)

@@ -1,0 +1,256 @@
+"""The parts of the Transformer: attention, feed-forward, residual paths, and the two kinds of layer made of them.
+
+All attention of the library passes through one function, `attend`. A layer is a few sublayers, each wrapped in a
+`Residual`. `transformer.py` stacks the layers.
+
+Axis words: batch, src_len, trg_len, d_model as everywhere; `heads` and `d_head` (d_model = heads x d_head); `rows` =
+decoder rows: the batch in training, sentences x beams in beam search (`decoding.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Norm = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "swish"]
+KeysValues = tuple[Tensor, Tensor]  # two tensors [rows or sentences, heads, length, d_head]
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+
+
+@dataclass(frozen=True)
+class LayerConfig:
+    """What all layers of a model have in common; checked here, once."""
+
+    d_model: int
+    heads: int
+    ffn: int
+    dropout: float
+    attention_dropout: float
+    norm: Norm
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
+        if self.d_model % 2 or self.d_model % self.heads:
+            raise ValueError(
+                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads."
+            )
+        for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
+            if not 0.0 <= rate < 1.0:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}.")
+        one_of("norm", self.norm, get_args(Norm))
+        one_of("activation", self.activation, get_args(Activation))
+
+
+def at_least_one(**sizes: int) -> None:
+    """ValueError unless every size is positive."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, not {size}.")
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """ValueError unless the value is a known one."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+
+
+# ---------------------------------------------------------------------------------------------------- attention
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """softmax(q k^T / sqrt(d_head)) v: the only place in the library where attention is computed.
+
+    q [batch, heads, q_len, d_head], k and v [batch, heads, k_len, d_head]; the answer has the shape of q.
+    mask [batch, 1, 1, k_len] is True where a key may be looked at (every row needs one True). With `causal`, query i
+    sees keys 0..i; mask and causal are never given together.
+    """
+    if not _plain_is_faster(q):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout)
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)  # [batch, heads, q_len, k_len]
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return F.dropout(scores.softmax(-1), dropout, training=dropout > 0) @ v
+
+
+def _plain_is_faster(q: Tensor) -> bool:
+    """On a CPU, PyTorch's fused kernel is several times slower than two matrix products once those run in bfloat16."""
+    if q.device.type != "cpu":
+        return False
+    return torch.is_autocast_enabled("cpu") or torch.get_float32_matmul_precision() == "medium"
+
+
+def _split_heads(x: Tensor, parts: int, heads: int) -> Tensor:
+    """[batch, len, parts * d_model] -> [parts, batch, heads, len, d_head]."""
+    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+
+
+def _merge_heads(x: Tensor) -> Tensor:
+    """[batch, heads, len, d_head] -> [batch, len, d_model]."""
+    return x.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """A sequence looks at itself. Queries, keys and values come from one matrix product (`qkv`, in that order)."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.attention_dropout
+        self.qkv = packed_linear(config.d_model, 3)
+        self.out = linear(config.d_model, config.d_model)
+
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: KeysValues | None = None
+    ) -> tuple[Tensor, KeysValues]:
+        """x [rows, len, d_model] -> (the same shape, keys and values of `past` and x)."""
+        q, k, v = _split_heads(self.qkv(x), 3, self.heads).unbind(0)
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        found = attend(q, k, v, mask=mask, causal=causal, dropout=self.dropout if self.training else 0.0)
+        return self.out(_merge_heads(found)), (k, v)
+
+
+class CrossAttention(nn.Module):
+    """The target looks at the source. `keys_values` needs the memory only, so it runs once per sentence."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.attention_dropout
+        self.query = packed_linear(config.d_model, 1)
+        self.kv = packed_linear(config.d_model, 2)
+        self.out = linear(config.d_model, config.d_model)
+
+    def keys_values(self, memory: Tensor) -> KeysValues:
+        """memory [sentences, src_len, d_model] -> keys and values [sentences, heads, src_len, d_head]."""
+        k, v = _split_heads(self.kv(memory), 2, self.heads).unbind(0)
+        return k, v
+
+    def forward(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
+        """x [rows, len, d_model] -> the same shape; rows is a multiple of the number of sentences in `source`."""
+        sentences, d_model = source[0].shape[0], x.shape[-1]
+        # The beams of a sentence share its keys: their queries are simply more queries of that sentence, side by side.
+        q = _split_heads(self.query(x).reshape(sentences, -1, d_model), 1, self.heads)[0]
+        found = attend(q, *source, mask=mask, dropout=self.dropout if self.training else 0.0)
+        return self.out(_merge_heads(found).reshape(x.shape))
+
+
+# ------------------------------------------------------------------------------------------------------- layers
+
+
+class Residual(nn.Module):
+    """The path around a sublayer f. pre: x + drop(f(norm(x))). post: norm(x + drop(f(x)))."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout, self.pre = config.dropout, config.norm == "pre"
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the sublayer reads."""
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, update: Tensor) -> Tensor:
+        """The new x, once the sublayer has answered with `update`."""
+        x = x + F.dropout(update, self.dropout, self.training)
+        return x if self.pre else self.norm(x)
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a nonlinearity between, at every position alone."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.inner, self.outer = linear(config.d_model, config.ffn), linear(config.ffn, config.d_model)
+        self.activation = _ACTIVATIONS[config.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., d_model] -> [..., d_model]."""
+        return self.outer(self.activation(self.inner(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention, self.self_residual = SelfAttention(config), Residual(config)
+        self.feed_forward, self.ffn_residual = FeedForward(config), Residual(config)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x [batch, src_len, d_model], mask [batch, 1, 1, src_len] -> the shape of x."""
+        found, _ = self.self_attention(self.self_residual.before(x), mask=mask)
+        x = self.self_residual.after(x, found)
+        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, then attention to the source, then feed-forward."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention, self.self_residual = SelfAttention(config), Residual(config)
+        self.cross_attention, self.cross_residual = CrossAttention(config), Residual(config)
+        self.feed_forward, self.ffn_residual = FeedForward(config), Residual(config)
+
+    def forward(
+        self, x: Tensor, source: KeysValues, mask: Tensor, past: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """x [rows, len, d_model] -> (the same shape, keys and values of all positions so far).
+
+        Without `past`, x is a whole prefix and the mask is causal; with it, x is one new token that may see all of it.
+        Pads at the end need no mask: causality hides them from every real token.
+        """
+        found, past = self.self_attention(self.self_residual.before(x), causal=past is None, past=past)
+        x = self.self_residual.after(x, found)
+        x = self.cross_residual.after(x, self.cross_attention(self.cross_residual.before(x), source, mask))
+        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), past
+
+
+# -------------------------------------------------------------------------------------------------- small parts
+
+
+def positions_table(length: int, d_model: int) -> Tensor:
+    """Sinusoidal positions [length, d_model]: sines in the first half of the columns, cosines in the second.
+
+    Column i of either half turns at 10000^(-2i / d_model) radians a position (Vaswani et al., section 3.5). They
+    interleave sine and cosine; fairseq and Marian put them side by side. A network cannot tell the difference.
+    """
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """Xavier-uniform weights, zero bias."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def packed_linear(d_model: int, parts: int) -> nn.Linear:
+    """`parts` square projections in one matrix, each Xavier-uniform with gain 1/sqrt(2), as fairseq's attention is."""
+    layer = linear(d_model, parts * d_model)
+    for block in layer.weight.chunk(parts):
+        nn.init.xavier_uniform_(block, gain=2**-0.5)
+    return layer
+
+
+def embedding_table(vocab_size: int, d_model: int, pad: int) -> nn.Embedding:
+    """Normal(0, 1/sqrt(d_model)), so that rows times sqrt(d_model) have unit variance; the pad row is zero."""
+    table = nn.Embedding(vocab_size, d_model, padding_idx=pad)
+    nn.init.normal_(table.weight, std=d_model**-0.5)
+    nn.init.zeros_(table.weight[pad])
+    return table

@@ -1,0 +1,209 @@
+"""A run seen from outside: everything here is read from its directory, so any figure can be redrawn later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from pmd_lite.config import Config
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, split_pair
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
+from pmd_lite.evaluation.tables import Table
+from pmd_lite.methods import get_method, student_labels
+from pmd_lite.model.decoding import translate_batch
+from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.learner import pick_device
+from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
+from pmd_lite.training.trainer import load_weights
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Scores = dict[str, dict[str, dict[str, Any]]]
+
+
+class Run:
+    """A run directory: its configuration, curves, models, translations and scores."""
+
+    def __init__(self, path: str | Path):
+        """Raises UserError when `path` is not a run directory."""
+        self.dir = RunDir(Path(path))
+        about = self.dir.config
+        self.config = Config.from_dict(about["config"])
+        self.method = get_method(about["method"], about["samplers"])
+        self.corpus: dict[str, Any] = about["corpus"]
+        self.pairs: list[str] = self.corpus["pairs"]
+        self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
+        self.labels = student_labels(self.method, self.config.tau)
+
+    def __repr__(self) -> str:
+        state = "finished" if self.dir.finished else "unfinished"
+        return f"<{state} run {self.method.name} on {self.corpus['name']} in {self.dir.path}>"
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.dir.path
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(high-resource, low-resource) pairs: the larger and the smaller half."""
+        return split_high_low(self.sizes)
+
+    # ---- curves
+
+    def evaluations(self, student: int = 0) -> list[dict[str, Any]]:
+        """The metrics lines of one student's evaluations, in order."""
+        return [m for m in self.dir.metrics() if m["event"] == "eval" and m["student"] == student]
+
+    def searches(self, student: int = 0) -> list[dict[str, Any]]:
+        """Auto-PMD's searches of one student: step, mu, trials, results R, actions, alpha."""
+        return [m for m in self.dir.metrics() if m["event"] == "search" and m["student"] == student]
+
+    def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
+        """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens."""
+        lines = self.evaluations(student)
+        if lines and field not in lines[0]:
+            raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
+        return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
+
+    # ---- models
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer the run was trained with."""
+        return Tokenizer.load(self.path / "tokenizer")
+
+    def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
+        """A trained student in eval mode: "best" has the lowest mean dev loss, "latest" the last weights."""
+        if not 0 <= student < len(self.labels):
+            raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
+        model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
+        load_weights(model, self.dir.load_weights(student, which))
+        return model.to(pick_device(self.config.train.device, "fp32")).eval()
+
+    def translate(
+        self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None, model: Transformer | None = None
+    ) -> list[str]:
+        """Translate sentences of `pair` ("fr-en"); order is kept, an empty sentence stays empty.
+
+        Raises UserError for a pair the run was not trained on.
+        """
+        if isinstance(sentences, str):
+            raise UserError("translate takes a list of sentences: translate([\"...\"], pair)")
+        if pair not in self.pairs:
+            raise UserError(f"this run translates {', '.join(self.pairs)}; not {pair!r}")
+        model = model or self.model(student)
+        tokenizer, train, limit = self.tokenizer, self.config.train, self.config.model.max_len
+        encoded = [tokenizer.encode_src(text.strip(), pair) for text in sentences]
+        encoded = [ids if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in encoded]
+        order = sorted((i for i, text in enumerate(sentences) if text.strip()), key=lambda i: (len(encoded[i]), i))
+        out = [""] * len(sentences)
+        device = next(model.parameters()).device
+        for rows in _by_budget(order, [len(ids) for ids in encoded], 6 * train.tokens):
+            longest = max(len(encoded[i]) for i in rows)
+            src = torch.tensor([encoded[i] + [PAD] * (longest - len(encoded[i])) for i in rows], device=device)
+            hypotheses = translate_batch(
+                model, src, beam=beam or train.beam, max_len=min(limit, 3 * longest // 2 + 20),
+                length_penalty=train.length_penalty, bos=BOS, eos=EOS, pad=PAD,
+                prefix=tokenizer.prefix(pair), banned=[UNK],
+            )  # fmt: skip
+            for i, hypothesis in zip(rows, hypotheses, strict=True):
+                out[i] = tokenizer.decode(hypothesis.tokens)
+        return out
+
+    # ---- scores
+
+    def evaluate(self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None) -> Scores:
+        """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
+
+        Returns {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}. Raises UserError on another corpus.
+        """
+        if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
+            raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ); "
+                            "load the one named in its config.json")  # fmt: skip
+        scores: Scores = {}
+        for student in range(len(self.labels)):
+            name, model = f"model_{student + 1}", self.model(student)
+            scores[name] = {}
+            for pair in self.pairs:
+                text = getattr(corpus, split)[pair]
+                hyps = self.translate([src for src, _ in text], pair, student, beam, model)
+                target = self.path / "translations" / f"{split}.{name}.{pair}.txt"
+                lines = "".join(line + "\n" for line in hyps)
+                write_atomic(target, lambda p, lines=lines: p.write_text(lines, encoding="utf-8", newline="\n"))  # type: ignore[misc]
+                scores[name][pair] = asdict(corpus_bleu(hyps, [trg for _, trg in text], split_pair(pair)[1]))
+        if split == "test":
+            write_json(self.path / "scores.json", {"beam": beam or self.config.train.beam, "scores": scores})
+        return scores
+
+    @property
+    def scores(self) -> Scores:
+        """Test scores as `evaluate` wrote them. Raises UserError when there are none yet."""
+        if not (self.path / "scores.json").exists():
+            raise UserError(f"{self.path} has no scores yet: python -m pmd_lite evaluate {self.path}")
+        return dict(read_json(self.path / "scores.json")["scores"])
+
+    def bleu(self, student: int = 0) -> dict[str, float]:
+        """Test BLEU of one student, pair by pair."""
+        return {pair: score["bleu"] for pair, score in self.scores[f"model_{student + 1}"].items()}
+
+    def point(self, student: int = 0) -> tuple[float, float]:
+        """(LRL, HRL) average test BLEU: a point on the plane of the paper's Fig. 1."""
+        high, low = mean_by_group(self.bleu(student), self.groups)
+        return low, high
+
+    def table(self) -> Table:
+        """Test BLEU per pair, with the averages over high- and low-resource pairs."""
+        return bleu_table([self])
+
+    # ---- pictures (drawn by the teaching floor)
+
+    def plot_frontier(self, *others: Run) -> Figure:
+        """This run's students, and those of other runs, on the plane of low- and high-resource BLEU."""
+        from pmd_lite.teaching import figures
+
+        return figures.frontier_of([*others, self])
+
+    def plot_dev_loss(self, *others: Run) -> Figure:
+        """Dev loss per pair over training."""
+        from pmd_lite.teaching import figures
+
+        return figures.dev_loss_of([*others, self])
+
+    def plot_alphas(self) -> Figure:
+        """Distillation weights over training."""
+        from pmd_lite.teaching import figures
+
+        return figures.alphas_of(self)
+
+
+def bleu_table(runs: Sequence[Run]) -> Table:
+    """One row for each student of each run: test BLEU per pair, averages of all, high- and low-resource pairs."""
+    rows: list[list[Any]] = []
+    for run in runs:
+        for student, label in enumerate(run.labels):
+            bleu = run.bleu(student)
+            low, high = run.point(student)
+            rows.append([label, *bleu.values(), sum(bleu.values()) / len(bleu), high, low])
+    columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
+    return Table(columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs")
+
+
+def _by_budget(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens."""
+    batches: list[list[int]] = []
+    for i in order:
+        if batches and lengths[i] * (len(batches[-1]) + 1) <= budget:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches

@@ -1,0 +1,58 @@
+"""Eq. 2: temperature-based sampling (Arivazhagan et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Probe
+
+
+def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
+    """P(l) = N_l^(1/tau) / sum_j N_j^(1/tau), Eq. 2.
+
+    Args:
+        sizes: N, training sentence pairs per language pair, each >= 1.
+        tau: temperature > 0; 1 is proportional, `math.inf` is uniform.
+    Returns: [pair], float64. Computed as softmax(log N / tau), so no power overflows.
+    Raises: UserError for a temperature that is not positive or a size below 1.
+    """
+    if not tau > 0:
+        raise UserError(f"tau={tau}: a temperature is positive (1 keeps the data's shares, inf makes them equal)")
+    if len(sizes) == 0 or min(sizes) < 1:
+        raise UserError(f"sizes {list(sizes)}: every pair needs at least one training sentence")
+    logs = torch.tensor([math.log(n) for n in sizes], dtype=torch.float64)
+    return torch.softmax(logs / tau, dim=0)
+
+
+class TemperatureSampler:
+    """Static sampling at one temperature: P_1 takes tau = 1, P_2 takes tau > 1."""
+
+    def __init__(self, sizes: Sequence[int], tau: float):
+        self.tau = tau
+        self._p = temperature_probabilities(sizes, tau)
+
+    def probabilities(self) -> Tensor:
+        """[pair]; a copy, so that a caller cannot change the sampler."""
+        return self._p.clone()
+
+    def due(self, clock: Clock) -> bool:
+        """Never: the distribution is fixed."""
+        return False
+
+    def update(self, student: int, probe: Probe) -> None:
+        """Nothing to learn."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing but the temperature, to notice a mix-up on loading."""
+        return {"tau": self.tau}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises UserError when the state was saved at another temperature."""
+        if state["tau"] != self.tau:
+            raise UserError(f"the checkpoint was sampled at tau={state['tau']}, this run at tau={self.tau}")

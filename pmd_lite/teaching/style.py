@@ -1,0 +1,201 @@
+"""How every figure looks and how it leaves the program: colours, sizes, PNG, PDF and HTML with alternative text.
+
+Figures are built on matplotlib.figure.Figure and never through pyplot: pyplot keeps global state, and a notebook may
+run widget callbacks in a second thread. The same data give the same bytes, so that a figure can be compared in review.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pmd_lite.errors import UserError
+
+# Okabe and Ito's palette, told apart with any colour vision. Yellow is left out: too pale for a line on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
+LINE_STYLES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "+++", "---")
+GRAY = "#767676"
+
+WIDTH = 7.0  # inches: the text width of a notebook at 96 dots per inch
+SCREEN_DPI, PRINT_DPI = 96, 300
+TEXT_SIZE, SMALL_TEXT_SIZE = 10.0, 9.0  # points
+MARKS_PER_LINE = 12
+LINE_HEIGHT = 1.25 * SMALL_TEXT_SIZE
+GAPS = (7.0, 14.0, 21.0)  # points between a mark and its name
+LEADER = {"arrowstyle": "-", "color": GRAY, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
+SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))  # (right, up) of a point
+
+XY = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+class LessonFigure(Figure):
+    """A figure that carries its alternative text, and shows itself with it as the last value of a notebook cell."""
+
+    def __init__(self, alt: str, height: float) -> None:
+        if not alt.strip():
+            raise UserError("A figure needs an alternative text: say in one or two sentences what there is to see.")
+        super().__init__(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+        self.alt_text = alt
+
+    def _repr_html_(self) -> str:
+        return figure_html(self)
+
+
+def new_figure(
+    alt: str, panels: int = 1, *, columns: int = 1, height: float = 3.6, share_y: bool = False
+) -> tuple[LessonFigure, list[Axes]]:
+    """A figure with `panels` axes in rows of `columns`; height is the height of one row in inches."""
+    columns = min(columns, panels)
+    rows = -(-panels // columns)
+    fig = LessonFigure(alt, height * rows)
+    axes = [fig.add_subplot(rows, columns, 1)]
+    for i in range(1, panels):
+        axes.append(fig.add_subplot(rows, columns, i + 1, sharey=axes[0] if share_y else None))
+    for ax in axes:
+        ax.grid(True, color="#dddddd", linewidth=0.6)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=SMALL_TEXT_SIZE)
+        if columns > 1:  # narrow panels: fewer numbers, so that they do not touch
+            ax.xaxis.set_major_locator(MaxNLocator(4))
+    return fig, axes
+
+
+def series_style(index: int, points: int = 0) -> dict[str, Any]:
+    """Colour, line style and marker of series number `index`: no two of 28 share colour and line style.
+
+    points: length of the line; long lines carry a marker only now and then, each line at other places.
+    """
+    most = len(COLOURS) * len(LINE_STYLES)
+    if index >= most:
+        raise UserError(f"At most {most} series can be told apart in one figure. Draw fewer.")
+    every = max(1, round(points / MARKS_PER_LINE))
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": LINE_STYLES[index % len(LINE_STYLES)],
+        "marker": MARKERS[index % len(MARKERS)],
+        "markersize": 5.5,
+        "linewidth": 1.6,
+        "markevery": (index * every // 3 % every, every),
+    }
+
+
+def name_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
+    """Label one pair of axes at readable sizes."""
+    ax.set_xlabel(x, fontsize=TEXT_SIZE)
+    ax.set_ylabel(y, fontsize=TEXT_SIZE)
+    ax.set_title(title, fontsize=TEXT_SIZE, loc="left", fontweight="bold")
+
+
+def legend_above(fig: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """One legend for the whole figure, above the axes where it hides no data."""
+    rows = -(-len(labels) // 4)
+    fig.legend(
+        handles, labels, loc="outside upper center", ncols=-(-len(labels) // rows), fontsize=SMALL_TEXT_SIZE,
+        frameon=False, handlelength=3.2,
+    )  # fmt: skip
+
+
+def png_bytes(fig: Figure, dpi: int = SCREEN_DPI) -> bytes:
+    """The figure as PNG with its alternative text in the field Description; for ipywidgets.Image, for instance."""
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Description": alt_text(fig), "Software": None})
+    return buffer.getvalue()
+
+
+def save_figure(fig: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write stem.png (300 dpi) and stem.pdf, both with the alternative text inside, and return the two paths.
+
+    The same figure gives the same bytes. Missing folders are made.
+    """
+    stem = Path(stem)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png, pdf = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")
+    png.write_bytes(png_bytes(fig, PRINT_DPI))
+    # Without these fields the file would name today's date and the matplotlib version.
+    unset = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+    fig.savefig(pdf, format="pdf", metadata={"Subject": alt_text(fig), **unset})
+    return png, pdf
+
+
+def figure_html(fig: Figure) -> str:
+    """An <img> element that holds the PNG itself and the alternative text."""
+    data = base64.b64encode(png_bytes(fig)).decode("ascii")
+    alt = html.escape(alt_text(fig), quote=True)
+    return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
+
+
+def show(fig: Figure) -> None:
+    """Show the figure in a notebook, with its alternative text for screen readers and in exported HTML."""
+    try:
+        from IPython.display import display
+    except ImportError as error:
+        raise UserError("show(fig) needs a notebook with IPython; elsewhere use save_figure(fig, stem).") from error
+    display({"text/html": figure_html(fig), "text/plain": alt_text(fig)}, raw=True)  # type: ignore[no-untyped-call]
+
+
+def alt_text(fig: Figure) -> str:
+    """The alternative text of a figure made by this package; UserError for any other figure."""
+    alt = getattr(fig, "alt_text", "")
+    if not alt:
+        raise UserError("This figure has no alternative text. Set fig.alt_text to a sentence that says what it shows.")
+    return str(alt)
+
+
+def place_labels(
+    fig: Figure, ax: Axes, names: Sequence[str], points: Sequence[XY], avoid: Sequence[XY] = ()
+) -> None:
+    """Write each name beside its point, on the side where it covers the least.
+
+    A name further away is tied to its point by a thin line. avoid: further points that a name should not cover. Greedy, in the order given; the limits of the axes must be
+    final. Sizes are estimates in typographic points, which is enough to choose a side.
+    """
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    width, height = (72 * 0.85 * inches for inches in fig.get_size_inches())
+
+    def on_paper(p: XY) -> tuple[float, float]:
+        return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
+
+    taken = [_around(on_paper(p), 8.0) for p in points] + [_around(on_paper(p), 2.0) for p in avoid]
+    for name, point in zip(names, points, strict=True):
+        x, y = on_paper(point)
+        long = 0.62 * SMALL_TEXT_SIZE * len(re.sub(r"\\[A-Za-z]+", "x", name.replace("$", "")))
+        best: tuple[float, tuple[int, int], float, Box] | None = None
+        for gap in GAPS:
+            for right, up in SIDES:
+                left = x + right * gap + (right - 1) / 2 * long
+                low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
+                box = (left, low, left + long, low + LINE_HEIGHT)
+                outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
+                cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
+                if best is None or cost < best[0]:
+                    best = (cost, (right, up), gap, box)
+        assert best is not None
+        _, (right, up), gap, box = best
+        taken.append(box)
+        ax.annotate(
+            name, xy=(point[0], point[1]), xytext=(right * gap, up * gap), textcoords="offset points",
+            ha=("right", "center", "left")[right + 1], va=("top", "center", "bottom")[up + 1],
+            fontsize=SMALL_TEXT_SIZE, zorder=5, arrowprops=None if gap == GAPS[0] else LEADER,
+        )  # fmt: skip
+
+
+def _around(spot: tuple[float, float], radius: float) -> Box:
+    return spot[0] - radius, spot[1] - radius, spot[0] + radius, spot[1] + radius
+
+
+def _overlap(a: Box, b: Box) -> float:
+    """Common area of two boxes."""
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))

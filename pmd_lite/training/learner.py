@@ -1,0 +1,156 @@
+"""One model with its optimiser: the part of a student that a trial copies.
+
+The three methods `begin`, `accumulate`, `finish` make one update. Dropout is a function of (seed, update, micro-batch)
+alone, because the generator is seeded before every forward pass. So a student's path does not depend on who else
+trains beside it, the three trials of a search see the same dropout, and a resumed run continues to the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import Config
+from pmd_lite.data.batching import Batch
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, token_logits
+from pmd_lite.errors import UserError
+from pmd_lite.model.transformer import Transformer
+
+Combine = Callable[[Tensor, Tensor, float], Tensor]
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def derive_seed(*parts: int) -> int:
+    """One 63-bit seed from several numbers; neighbouring inputs give unrelated seeds."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+def pick_device(name: str, precision: str) -> torch.device:
+    """The device to train on. Raises UserError when it is not there or cannot do the precision."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there[name]:
+        raise UserError(f"device={name}: this machine or this torch build has none; use device=auto")
+    if precision == "fp16" and name != "cuda":
+        raise UserError(f"precision=fp16 needs a CUDA device and this is {name}: use precision=fp32 or bf16")
+    return torch.device(name)
+
+
+def learning_rate(update: int, peak: float, warmup: int) -> float:
+    """Linear warm-up to `peak`, then inverse square root (Vaswani et al. 2017). `update` counts from 1."""
+    return peak * min(update / warmup, math.sqrt(warmup / update))
+
+
+class Learner:
+    """A model, its Adam state, its gradient scaler (CUDA fp16 only) and its update counter."""
+
+    def __init__(self, vocab_size: int, config: Config, device: torch.device, seed: int):
+        self.config, self.device, self.seed, self.updates = config, device, seed, 0
+        torch.manual_seed(derive_seed(seed, 0))
+        self.model = Transformer(vocab_size, **asdict(config.model), pad=PAD).to(device)
+        o = config.optim
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
+            fused=device.type in ("cpu", "cuda"),
+        )  # fmt: skip
+        self.scaler = torch.amp.GradScaler(device.type, enabled=config.train.precision == "fp16")
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The precision of forward passes; losses are fp32 inside it all the same."""
+        dtype = DTYPES[self.config.train.precision]
+        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
+
+    def begin(self) -> None:
+        """Start an update."""
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def accumulate(
+        self, batch: Batch, alpha: float, target: Tensor | None, combine: Combine, tokens: int, micro: int, salt: int = 0
+    ) -> Tensor:
+        """Add one micro-batch's gradient.
+
+        Args:
+            alpha: distillation weight of the batch's pair; at 0 the loss is L_ce itself, to the bit.
+            target: [tokens, vocab] teacher distribution, or None when alpha is 0.
+            combine: how L_ce and L_kd mix (Eq. 4).
+            tokens: real target tokens of the whole update, which normalise the loss.
+            micro, salt: number of this micro-batch in the update, and of the search in which this is a trial (0: none).
+        Returns: [3] sums of L_ce, L_kd and plain NLL over this batch, in nats, on the device, without gradient.
+        """
+        torch.manual_seed(derive_seed(self.seed, 1, self.updates, micro, salt))
+        with self.autocast():
+            logits = token_logits(self.model, batch.src, batch.trg_in, batch.keep)
+        logp = log_probs(logits)
+        ce = ce_loss(logp, batch.gold, self.config.optim.label_smoothing)
+        kd = torch.zeros_like(ce)
+        loss = ce
+        if alpha != 0:
+            if target is None:
+                raise ValueError(f"alpha={alpha} needs the teacher's distribution")
+            kd = kd_loss(logp, target)
+            loss = combine(ce, kd, alpha)
+        self.scaler.scale(loss / tokens).backward()
+        with torch.no_grad():
+            return torch.stack([ce.detach(), kd.detach(), nll(logp, batch.gold)])
+
+    def finish(self) -> None:
+        """Clip, step, advance the schedule. Order: unscale, clip, step, update the scaler."""
+        o = self.config.optim
+        self.updates += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.updates, o.lr, o.warmup)
+        if o.clip:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), o.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the last update."""
+        return learning_rate(max(1, self.updates), self.config.optim.lr, self.config.optim.warmup)
+
+    def overflow_skips(self) -> int:
+        """Updates that fp16 overflow made the scaler skip. Reads the device: for evaluations only."""
+        if not self.scaler.is_enabled() or not self.updates:
+            return 0
+        done = next((int(s["step"].item()) for s in self.optimizer.state.values()), 0)
+        return self.updates - done
+
+    def copy(self) -> Learner:
+        """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""
+        twin = copy.copy(self)
+        twin.model = copy.deepcopy(self.model)
+        twin.optimizer = torch.optim.Adam(twin.model.parameters(), **_adam_arguments(self.optimizer))
+        twin.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+        twin.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaler.is_enabled())
+        twin.scaler.load_state_dict(self.scaler.state_dict())
+        return twin
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the weights, which are saved apart as safetensors."""
+        return {
+            "optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "updates": self.updates,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(state["scaler"])
+        self.updates = state["updates"]
+
+
+def _adam_arguments(optimizer: torch.optim.Adam) -> dict[str, Any]:
+    return {name: optimizer.defaults[name] for name in ("lr", "betas", "eps", "weight_decay", "fused")}

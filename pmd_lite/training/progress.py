@@ -1,0 +1,70 @@
+"""What a person sees while training runs: a bar with ETA where there is a terminal, else a line per evaluation."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Literal, TextIO
+
+from tqdm import tqdm
+
+Show = Literal["auto", "bar", "lines", "off"]
+
+
+class Progress:
+    """Counts updates and tokens; prints to stderr (bar) or stdout (lines)."""
+
+    def __init__(self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0):
+        if show == "auto":
+            show = "bar" if sys.stderr.isatty() else "lines"
+        self.show, self.name, self.pairs, self.total = show, name, pairs, total
+        self._bar: tqdm[None] | None = None
+        if show == "bar":
+            self._bar = tqdm(total=total, initial=done, desc=name, unit="step", dynamic_ncols=True, smoothing=0.05)
+        self._started, self._first, self._tokens, self._rate_tokens = time.perf_counter(), done, 0, 0
+
+    def advance(self, step: int, tokens: int) -> None:
+        """One update of every student made, on `tokens` target tokens in all."""
+        self._tokens += tokens
+        if self._bar is not None:
+            self._bar.update(1)
+            if step % 20 == 0:
+                self._bar.set_postfix_str(f"{self.tokens_per_second:,.0f} tok/s", refresh=False)
+
+    @property
+    def seconds(self) -> float:
+        """Since this process began or resumed the run."""
+        return time.perf_counter() - self._started
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Target tokens of all students per second of this process."""
+        return self._tokens / max(self.seconds, 1e-9)
+
+    def evaluation(self, step: int, student: int, losses: Sequence[float]) -> None:
+        """Dev losses of one student, pair by pair."""
+        if self.show == "off":
+            return
+        left = (self.total - step) * self.seconds / max(1, step - self._first)
+        dev = " ".join(f"{pair} {loss:.2f}" for pair, loss in zip(self.pairs, losses, strict=True))
+        line = f"{self.name}  step {step}/{self.total}  model_{student + 1}  dev {dev}"
+        line += f"  ({self.tokens_per_second:,.0f} tok/s, {_clock(left)} left)" if student == 0 else ""
+        self.say(line)
+
+    def say(self, line: str) -> None:
+        """A line that does not tear the bar."""
+        out: TextIO = sys.stderr if self.show == "bar" else sys.stdout
+        if self.show != "off":
+            tqdm.write(line, file=out)
+
+    def close(self) -> None:
+        """Leave the terminal tidy."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,269 @@
+"""Algorithm 1: several students, trained side by side, each taught by the others.
+
+    while not converged:
+        for each student i:                                   # line 3; student 2 sees the updated student 1
+            draw a pair l from P_i, then a batch B_l          # lines 4-5
+            step on (1 - alpha_i[l]) L_ce + alpha_i[l] L_kd   # line 6
+        every T updates: renew alpha with the strategy        # lines 7-8
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import Config, DistillConfig
+from pmd_lite.data.batching import Batch, PairStream, eval_batches
+from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.distillation.losses import soft_target
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Distiller, Sampler
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.learner import Learner, derive_seed, pick_device
+from pmd_lite.training.probe import ModelProbe
+from pmd_lite.training.progress import Progress, Show
+from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.snapshot import preserved_rng
+
+MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
+
+
+class Interrupted(UserError):
+    """Ctrl-C: the state was saved; the message says how to go on."""
+
+
+class Student:
+    """A learner with its own sampler, its own draws and its own order of batches."""
+
+    def __init__(self, index: int, encoded: EncodedCorpus, config: Config, sampler: Sampler, device: torch.device):
+        seed, train = config.train.seed, config.train
+        self.index, self.sampler = index, sampler
+        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, index))
+        self.schedule = PairSchedule((seed, index, 2), train.draws)
+        self.streams = [
+            PairStream(split, pair, train.tokens, (seed, index, 3, pair)) for pair, split in enumerate(encoded.train)
+        ]
+        self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
+        self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
+        self.best, self.best_step, self.stale = math.inf, 0, 0
+
+    def draw(self, micro_batches: int) -> list[Batch]:
+        """Alg. 1, lines 4-5, once for each micro-batch of an update."""
+        probabilities = self.sampler.probabilities()
+        return [self.streams[self.schedule.next(probabilities)].next() for _ in range(micro_batches)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the weights."""
+        return {
+            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
+            "schedule": self.schedule.state_dict(), "streams": [s.state_dict() for s in self.streams],
+            "sums": self.sums, "tokens": self.tokens,
+            "best": self.best, "best_step": self.best_step, "stale": self.stale,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.learner.load_state_dict(state["learner"])
+        self.sampler.load_state_dict(state["sampler"])
+        self.schedule.load_state_dict(state["schedule"])
+        for stream, saved in zip(self.streams, state["streams"], strict=True):
+            stream.load_state_dict(saved)
+        self.sums.copy_(state["sums"])
+        self.tokens.copy_(state["tokens"])
+        self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]
+
+
+class Trainer:
+    """Runs Alg. 1 in a run directory."""
+
+    def __init__(
+        self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
+        rundir: RunDir, show: Show = "auto", name: str = "train",
+    ):  # fmt: skip
+        self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.device = pick_device(config.train.device, config.train.precision)
+        with preserved_rng():
+            self.students = [Student(i, encoded, config, s, self.device) for i, s in enumerate(samplers)]
+        models = [student.learner.model for student in self.students]
+        self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
+        epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
+        total = config.train.steps or math.ceil(config.train.epochs * epoch)
+        self.clock = Clock(0, total, epoch, round(config.distill.resolved.start * total))
+        self.eval_every = config.train.eval_every or epoch
+        self.dev = [
+            batch.to(self.device)
+            for pair, split in enumerate(encoded.valid)
+            for batch in eval_batches(split, pair, 2 * config.train.tokens)
+        ]
+        self.probe = ModelProbe(self)
+        self.seconds, self.metrics_size = 0.0, 0
+        self._stop = False
+
+    # ---- one update
+
+    def target(self, student: int, batch: Batch, dropout: bool) -> Tensor:
+        """The teachers' distribution on a batch, [tokens, vocab]."""
+        teachers = self.distiller.teachers(student, batch.pair)
+        with self.students[student].learner.autocast():
+            return soft_target(teachers, batch.src, batch.trg_in, batch.keep, dropout)
+
+    def update(self, student: Student) -> int:
+        """Alg. 1, lines 4-6, for one student; returns the target tokens it trained on."""
+        learner, batches = student.learner, student.draw(self.config.train.accumulate)
+        tokens = sum(batch.tokens for batch in batches)
+        learner.begin()
+        for micro, host_batch in enumerate(batches):
+            batch = host_batch.to(self.device)
+            started = self.clock.step >= self.clock.start
+            alpha = self.distiller.weight(student.index, batch.pair) if started else 0.0
+            soft = self.target(student.index, batch, self.config.distill.resolved.teacher_dropout) if alpha else None
+            sums = learner.accumulate(batch, alpha, soft, self.distiller.combine, tokens, micro)
+            student.sums[batch.pair] += sums
+            student.tokens[batch.pair] += batch.tokens
+        learner.finish()
+        return tokens
+
+    # ---- the loop
+
+    def run(self) -> str:
+        """Train to the end; returns why it ended. Raises Interrupted after Ctrl-C, UserError when training diverges."""
+        self._resume()
+        progress = Progress(self.show, self.name, self.encoded.pairs, self.clock.total, self.clock.step)
+        before = self.seconds
+        try:
+            with preserved_rng(), self._listening():
+                while self.clock.step < self.clock.total and not self._converged():
+                    self.clock = Clock(self.clock.step + 1, self.clock.total, self.clock.epoch, self.clock.start)
+                    tokens = sum(self.update(student) for student in self.students)
+                    progress.advance(self.clock.step, tokens)
+                    self.seconds = before + progress.seconds
+                    self._between_steps(progress)
+        finally:
+            progress.close()
+        return "early stop" if self.clock.step < self.clock.total else "all steps made"
+
+    def _between_steps(self, progress: Progress) -> None:
+        """Evaluate, search, save: whatever is due after this step."""
+        last = self.clock.step == self.clock.total
+        evaluating = last or self.clock.step % self.eval_every == 0
+        events: list[dict[str, Any]] = []
+        if evaluating:
+            events += [self._evaluate(student, progress) for student in self.students]
+        if self.distiller.due(self.clock):
+            events += self.distiller.update(self.probe)
+        for student in self.students:
+            if student.sampler.due(self.clock):
+                student.sampler.update(student.index, self.probe)
+                student.schedule.restart_block()
+        if events:
+            self.metrics_size = self.rundir.append_metrics(events)
+        if evaluating or self._stop:
+            self.save()
+        if self._stop and not last:
+            raise Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in {self.rundir.path}. "
+                              "Give the same command again to go on")  # fmt: skip
+
+    def _evaluate(self, student: Student, progress: Progress) -> dict[str, Any]:
+        """Dev losses of one student; keeps its best weights; returns the metrics line."""
+        losses = self.probe.losses(student.index)  # [2, pair]
+        if not bool(torch.isfinite(losses).all()):
+            raise UserError(f"model_{student.index + 1} diverged: dev loss {losses[0].tolist()} at step {self.clock.step}. "
+                            f"Lower lr ({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state")  # fmt: skip
+        mean = float(losses[0].mean())
+        if mean < student.best:
+            student.best, student.best_step, student.stale = mean, self.clock.step, 0
+            self.rundir.save_best(student.index, student.learner.model.state_dict())
+        else:
+            student.stale += 1
+        progress.evaluation(self.clock.step, student.index, losses[0].tolist())
+        trained = (student.sums.cpu().double() / student.tokens[:, None]).tolist()
+        tokens = student.tokens.tolist()
+        student.sums.zero_()
+        student.tokens.zero_()
+        return {
+            "event": "eval", "step": self.clock.step, "student": student.index,
+            "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
+            "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
+            "alpha": self.distiller.weights()[student.index].tolist(), "p": student.sampler.probabilities().tolist(),
+            "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
+            "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
+        }  # fmt: skip
+
+    def _converged(self) -> bool:
+        patience = self.config.train.patience
+        return patience > 0 and all(student.stale >= patience for student in self.students)
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Let Ctrl-C finish the current step and save; a second one stops at once (the last checkpoint stays whole)."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_interrupt(number: int, frame: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+
+        previous = signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a resumed run needs besides the weights."""
+        return {
+            "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
+            "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(),
+            "students": [student.state_dict() for student in self.students],
+        }  # fmt: skip
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        models = [student.learner.model.state_dict() for student in self.students]
+        self.rundir.save_checkpoint(self.clock.step, models, self.state_dict())
+
+    def _resume(self) -> None:
+        """Continue from the latest checkpoint if there is one."""
+        loaded = self.rundir.load_checkpoint()
+        if loaded is None:
+            self.rundir.truncate_metrics(0)
+            return
+        models, state = loaded
+        for student, weights, saved in zip(self.students, models, state["students"], strict=True):
+            load_weights(student.learner.model, weights)
+            student.load_state_dict(saved)
+        self.distiller.load_state_dict(state["distiller"])
+        self.clock = Clock(state["step"], self.clock.total, self.clock.epoch, self.clock.start)
+        self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
+        self.rundir.truncate_metrics(self.metrics_size)
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ."""
+    own = model.state_dict()
+    storage: dict[int, str] = {}
+    for name, tensor in own.items():
+        storage.setdefault(tensor.data_ptr(), name)
+    missing = [name for name, tensor in own.items() if storage[tensor.data_ptr()] not in weights]
+    wrong = [name for name in weights if name not in own or own[name].shape != weights[name].shape]
+    if missing or wrong:
+        raise UserError(f"these weights belong to another model shape: {', '.join((missing + wrong)[:4])} do not fit")
+    with torch.no_grad():
+        for name, tensor in weights.items():
+            own[name].copy_(tensor)
+
+
+def _column(rows: list[list[float]], i: int) -> list[float | None]:
+    """One column; None where a pair was not drawn since the last evaluation (0 / 0)."""
+    return [row[i] if row[i] == row[i] else None for row in rows]

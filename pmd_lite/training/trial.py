@@ -1,0 +1,82 @@
+"""Alg. 2, lines 3-9: train copies of a student on the trial set, one per weight vector, and score each on the dev set.
+
+`lockstep_trial` runs all trials side by side: each micro-batch needs the teacher once, not once per trial, and since
+only copies are trained the student is untouched, bit for bit. `live_trial` is what the released code does: the trials
+train the student itself one after another, and nothing but the learning rate and the update counter goes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pmd_lite.data.batching import Batch, collate, cut_batches
+from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.training.learner import Combine, Learner
+
+Target = Callable[[Batch], Tensor]
+Score = Callable[[Learner], Tensor]
+
+
+def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: tuple[int, ...]) -> list[Batch]:
+    """D_trial: rho of every pair's training sentences, but at least one batch's worth, so that each pair has a say.
+
+    The batches of all pairs are shuffled together. The same seed gives the same set.
+    """
+    rng = np.random.default_rng(seed)
+    chosen: list[tuple[int, np.ndarray]] = []
+    for pair, split in enumerate(encoded.train):
+        lengths = np.maximum(split.src.lengths, split.trg.lengths)
+        one_batch = budget // max(1, int(lengths.mean()))
+        count = min(len(split), max(math.ceil(ratio * len(split)), one_batch))
+        rows = rng.permutation(len(split))[:count]
+        chosen += [(pair, batch) for batch in cut_batches(lengths, rows, budget)]
+    return [collate(encoded.train[chosen[i][0]], chosen[i][1], chosen[i][0]) for i in rng.permutation(len(chosen))]
+
+
+def _portions(batches: Sequence[Batch], size: int) -> list[Sequence[Batch]]:
+    return [batches[i : i + size] for i in range(0, len(batches), size)]
+
+
+def lockstep_trial(
+    learner: Learner, alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, score: Score, salt: int
+) -> Tensor:
+    """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
+    twins = [learner.copy() for _ in alphas]
+    for portion in _portions(batches, learner.config.train.accumulate):
+        tokens = sum(batch.tokens for batch in portion)
+        for twin in twins:
+            twin.begin()
+        for micro, host_batch in enumerate(portion):
+            batch = host_batch.to(learner.device)
+            weights = [float(alpha[batch.pair]) for alpha in alphas]
+            soft = target(batch) if any(weights) else None
+            for twin, weight in zip(twins, weights, strict=True):
+                twin.accumulate(batch, weight, soft, combine, tokens, micro, salt)
+        for twin in twins:
+            twin.finish()
+    return torch.stack([score(twin) for twin in twins])
+
+
+def live_trial(
+    learner: Learner, alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, score: Score, salt: int
+) -> Tensor:
+    """As `lockstep_trial`, but on the student itself, one trial after another, with no rollback of weights or moments."""
+    updates, results = learner.updates, []
+    for alpha in alphas:
+        learner.updates = updates
+        for portion in _portions(batches, learner.config.train.accumulate):
+            tokens = sum(batch.tokens for batch in portion)
+            learner.begin()
+            for micro, host_batch in enumerate(portion):
+                batch = host_batch.to(learner.device)
+                weight = float(alpha[batch.pair])
+                learner.accumulate(batch, weight, target(batch) if weight else None, combine, tokens, micro, salt)
+            learner.finish()
+        results.append(score(learner))
+    learner.updates = updates
+    return torch.stack(results)
