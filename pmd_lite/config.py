@@ -36,11 +36,15 @@ class TokenizerConfig:
     """Temperature of the sample the joint model is trained on, so that small languages get their pieces."""
     max_sentences: int = 2_000_000
     """Sentences drawn for training the model at the most."""
+    byte_fallback: bool = False
+    """Write rare and unknown characters as UTF-8 bytes, so that any text comes back whole; takes 256 of the pieces."""
     tags: Literal["paper", "released"] = "paper"
     """paper: target tag before the source. released: encoder tag (source in M2O) and a decoder tag that is predicted."""
 
     def __post_init__(self) -> None:
         _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
+        enough = self.vocab_size >= 272 or not self.byte_fallback
+        _check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272, as 256 are bytes")
         _check(self.tau > 0, f"tau={self.tau}", "a temperature is positive")
 
 
@@ -110,9 +114,9 @@ class TrainConfig:
     """How long, in what portions, on what device."""
 
     steps: int = 1500
-    """Updates of each student; 0 means `epochs` decides."""
+    """Updates of each student."""
     epochs: float = 0.0
-    """Passes over the training tokens, used when `steps` is 0."""
+    """Length in passes over the training tokens instead; above 0 it decides and `steps` is ignored."""
     tokens: int = 1500
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
@@ -136,6 +140,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
+        _check(self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative")
         _check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
         _check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
         _check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
@@ -262,21 +267,21 @@ def _build(cls: type, data: Any, where: str) -> Any:
 PRESETS: dict[str, Config] = {
     "toy": Config(),
     "small": Config(
-        tokenizer=TokenizerConfig(vocab_size=2500),
+        tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),
         model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
         optim=OptimConfig(lr=1.5e-3, warmup=400),
         train=TrainConfig(steps=3000, tokens=2000, eval_every=300, beam=5),
         distill=DistillConfig(start=0.15),
     ),
     "ted8": Config(
-        tokenizer=TokenizerConfig(vocab_size=8000, kind="per-language", tags="released"),
+        tokenizer=TokenizerConfig(vocab_size=8000, kind="per-language", byte_fallback=True, tags="released"),
         model=ModelConfig(512, 4, 6, 6, 1024, dropout=0.3, attention_dropout=0.3, tie="decoder", embedding_norm=True),
         optim=OptimConfig(lr=2e-3, warmup=4000, eps=1e-6),
         train=TrainConfig(steps=0, epochs=300, tokens=8192, accumulate=8, precision="fp16", beam=5),
         tau=3.0,
     ),
     "wmt6": Config(
-        tokenizer=TokenizerConfig(vocab_size=64000, tags="released"),
+        tokenizer=TokenizerConfig(vocab_size=64000, byte_fallback=True, tags="released"),
         model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True),
         optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
         train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),

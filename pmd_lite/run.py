@@ -107,14 +107,15 @@ class Run:
         encoded = [ids if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in encoded]
         order = sorted((i for i, text in enumerate(sentences) if text.strip()), key=lambda i: (len(encoded[i]), i))
         out = [""] * len(sentences)
-        device = next(model.parameters()).device
+        device, prefix = next(model.parameters()).device, tokenizer.prefix(pair)
+        banned = [UNK, *tokenizer.tags.values()]
         for rows in _by_budget(order, [len(ids) for ids in encoded], 6 * train.tokens):
             longest = max(len(encoded[i]) for i in rows)
             src = torch.tensor([encoded[i] + [PAD] * (longest - len(encoded[i])) for i in rows], device=device)
             hypotheses = translate_batch(
-                model, src, beam=beam or train.beam, max_len=min(limit, 3 * longest // 2 + 20),
+                model, src, beam=beam or train.beam, max_len=min(limit - 1 - len(prefix), 3 * longest // 2 + 20),
                 length_penalty=train.length_penalty, bos=BOS, eos=EOS, pad=PAD,
-                prefix=tokenizer.prefix(pair), banned=[UNK],
+                prefix=prefix, banned=banned,
             )  # fmt: skip
             for i, hypothesis in zip(rows, hypotheses, strict=True):
                 out[i] = tokenizer.decode(hypothesis.tokens)

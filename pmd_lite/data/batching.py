@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from pmd_lite.data.tokenizer import BOS, PAD
 from pmd_lite.data.tokens import EncodedSplit, Ints, TokenArray
+from pmd_lite.errors import UserError
+
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -35,62 +40,82 @@ class Batch:
         """The same batch on another device."""
         if device.type == "cpu":
             return self
-        moved = [x.to(device, non_blocking=True) for x in (self.src, self.trg_in, self.keep, self.gold)]
-        return Batch(self.pair, *moved, tokens=self.tokens)
+
+        def move(x: Tensor) -> Tensor:
+            return x.to(device, non_blocking=device.type == "cuda")
+
+        return Batch(self.pair, move(self.src), move(self.trg_in), move(self.keep), move(self.gold), self.tokens)
 
 
-def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Ints]:
-    """[batch, longest] ids padded with PAD, and [batch] lengths."""
-    starts, lengths = tokens.offsets[rows], tokens.offsets[rows + 1] - tokens.offsets[rows]
+def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Bools]:
+    """[batch, longest] ids, PAD to the right of each sentence, and [batch, longest] where a sentence is."""
+    lengths = tokens.lengths[rows]
     columns = np.arange(int(lengths.max()))
     inside = columns < lengths[:, None]
-    index = np.where(inside, starts[:, None] + columns, 0)
-    return np.where(inside, tokens.flat[index], PAD).astype(np.int64), lengths
+    padded = np.full(inside.shape, PAD, dtype=np.int64)
+    padded[inside] = tokens.flat[(tokens.starts[rows][:, None] + columns)[inside]]
+    return padded, inside
 
 
 def collate(split: EncodedSplit, rows: Ints, pair: int) -> Batch:
     """The batch of these sentences."""
     src, _ = _pad(split.src, rows)
-    trg, lengths = _pad(split.trg, rows)
-    trg_in = np.concatenate([np.full((len(rows), 1), BOS), trg[:, :-1]], axis=1)
-    trg_in[np.arange(trg.shape[1]) >= lengths[:, None]] = PAD
-    keep = np.flatnonzero(trg != PAD)
-    gold = trg.reshape(-1)[keep]
-    return Batch(pair, *(torch.from_numpy(x) for x in (src, trg_in, keep, gold)), tokens=len(keep))
-
-
-def _cut(lengths: Ints, budget: int) -> list[tuple[int, int]]:
-    """Greedy slices of ascending `lengths`, each with longest x sentences <= budget (at least one sentence)."""
-    slices, start = [], 0
-    while start < len(lengths):
-        window = lengths[start : start + max(1, budget // int(lengths[start]))]
-        count = max(1, int((window * np.arange(1, len(window) + 1) <= budget).sum()))
-        slices.append((start, start + count))
-        start += count
-    return slices
+    trg, inside = _pad(split.trg, rows)
+    keep = np.flatnonzero(inside)
+    trg_in = np.full_like(trg, PAD)
+    trg_in[:, 0] = BOS
+    trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # what stands before a real token is one, or BOS
+    src_t, in_t, keep_t, gold_t = (torch.from_numpy(x) for x in (src, trg_in, keep, trg.reshape(-1)[keep]))
+    return Batch(pair, src_t, in_t, keep_t, gold_t, tokens=len(keep))
 
 
 def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
-    """Cut `order` (sentence numbers) into batches of similar length within a token budget.
+    """Cut `order` (sentence numbers) into as few batches of similar length as a token budget allows.
 
     Args:
         lengths: [sentence] max(source, target) tokens of every sentence.
         order: the sentences to use, shuffled; sentences of equal length keep this order.
         budget: longest x sentences a batch may hold. A single longer sentence makes a batch of its own.
-    The last slice of a greedy cut can be a crumb that would count as a full draw of its pair, so the same number of
-    batches is cut again at the smallest budget that still suffices.
+    Filling batch after batch would leave a crumb at the end, which would count as a full draw of its pair. So the same
+    number of batches is cut again, each as near to an equal share of the tokens as the budget allows.
     """
+    if not len(order):
+        return []
     ascending = order[np.argsort(lengths[order], kind="stable")]
-    sorted_lengths = lengths[ascending]
-    slices = _cut(sorted_lengths, budget)
-    even = int(sorted_lengths.sum() / len(slices))
-    while even < budget:
-        candidate = _cut(sorted_lengths, even)
-        if len(candidate) <= len(slices):
-            slices = candidate
-            break
-        even += max(1, budget // 50)
-    return [ascending[a:b] for a, b in slices]
+    long = lengths[ascending]
+    latest = _fill(long, budget)
+    before = np.concatenate([[0], np.cumsum(long)])  # tokens before each sentence
+    stops = [len(long)]
+    for batch in range(len(latest) - 1, 0, -1):  # from the longest sentences down: where does this batch begin?
+        stop = stops[-1]
+        even = int(np.searchsorted(before, before[stop] * batch // (batch + 1)))
+        earliest = stop - max(1, budget // int(long[stop - 1]))  # the batch is full
+        stops.append(min(max(even, earliest), latest[batch - 1], stop - 1))  # latest: the rest is full
+    stops.append(0)
+    return [ascending[start:stop] for stop, start in itertools.pairwise(stops)][::-1]
+
+
+def _fill(long: Ints, budget: int) -> list[int]:
+    """Where each batch ends when ascending lengths fill one after another: the fewest there can be, ending latest."""
+    stops, start = [], 0
+    while start < len(long):
+        most = max(1, budget // int(long[start]))
+        window = long[start : start + most]
+        start += max(1, int(np.count_nonzero(window * np.arange(1, len(window) + 1) <= budget)))
+        stops.append(start)
+    return stops
+
+
+def cut_split(split: EncodedSplit, order: Ints, budget: int) -> list[Ints]:
+    """Cut `order` into batches (see `cut_batches`) whose sentences are alike on both sides.
+
+    Sentences whose longer sides are equal are sorted by how much which side is the longer: upwards for even lengths,
+    downwards for odd ones, so that neighbours stay alike from one length to the next. Equal ones keep their order.
+    """
+    src, trg = split.src.lengths, split.trg.lengths
+    longer = np.maximum(src, trg)
+    snake = np.where(longer % 2, trg - src, src - trg)
+    return cut_batches(longer, order[np.argsort(snake[order], kind="stable")], budget)
 
 
 class PairStream:
@@ -98,14 +123,13 @@ class PairStream:
 
     def __init__(self, split: EncodedSplit, pair: int, budget: int, seed: tuple[int, ...]):
         self.split, self.pair, self.budget, self.seed = split, pair, budget, seed
-        self._lengths = np.maximum(split.src.lengths, split.trg.lengths)
         self._pass, self._position = 0, 0
         self._batches: list[Ints] | None = None
 
     def _rows(self) -> list[Ints]:
         if self._batches is None:
             rng = np.random.default_rng((*self.seed, self._pass))
-            batches = cut_batches(self._lengths, rng.permutation(len(self.split)), self.budget)
+            batches = cut_split(self.split, rng.permutation(len(self.split)), self.budget)
             self._batches = [batches[i] for i in rng.permutation(len(batches))]
         return self._batches
 
@@ -127,12 +151,18 @@ class PairStream:
         return {"pass": self._pass, "position": self._position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self._pass, self._position, self._batches = state["pass"], state["position"], None
+        """Inverse of `state_dict`. Raises UserError when the state cannot be one of this stream."""
+        if state["pass"] != self._pass:
+            self._batches = None
+        self._pass, self._position = state["pass"], state["position"]
+        if not 0 <= self._position < len(self._rows()):
+            raise UserError(
+                f"The saved run is at batch {self._position} of a pass that has {len(self._rows())}: corpus or token "
+                "budget are others now. Resume with those it was started with."
+            )
 
 
 def eval_batches(split: EncodedSplit, pair: int, budget: int) -> Iterator[Batch]:
     """All sentences once, in a fixed order."""
-    lengths = np.maximum(split.src.lengths, split.trg.lengths)
-    for rows in cut_batches(lengths, np.arange(len(split)), budget):
+    for rows in cut_split(split, np.arange(len(split)), budget):
         yield collate(split, rows, pair)

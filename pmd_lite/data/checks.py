@@ -56,7 +56,7 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
         if strict and faults:
             lines, message = min(faults, key=lambda fault: int(fault[0][0]))
             more = len(np.unique(np.concatenate([lines for lines, _ in faults]))) - 1
-            also = f" {more:,} more lines of this file are unsound." if more else ""
+            also = f" {more:,} more unsound line(s) in this file." if more else ""
             raise UserError(f"{flat.name}:{lines[0] + 1}: {message} Or drop such lines with strict=False.{also}")
         for lines, message in faults:
             sound[lines] = False
@@ -116,15 +116,16 @@ def _say_control(flat: Flat, line: int) -> str:
     character = match[0] if match else ""
     if character == "\r":
         return "a carriage return that is no part of a CRLF used throughout. Save the file with LF line ends only."
-    kind = "line separator" if character in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029" else "control character"
-    return f"the {kind} U+{ord(character):04X}. Remove it or put a space there: some tools break the line at it."
+    if character in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029":
+        return f"the line separator U+{ord(character):04X}, at which many tools cut the line. Put a space there."
+    return f"the control character U+{ord(character):04X}. Remove it."
 
 
 def _say_columns(seen: int, columns: int) -> str:
     if columns == 1:
         return f"{seen - 1} tab(s) in a plain text file. Put spaces there: in .tsv files a tab ends the source."
     if seen == 1:
-        return "no tab, so only one column. Write source, one tab, target on each line, or remove the line."
+        return "only one column: no tab, or an empty line. Write source, one tab, target on each line, or remove it."
     return f"{seen} columns where two are expected. Leave one tab, between source and target; put spaces for the rest."
 
 
@@ -213,11 +214,9 @@ def _turned_round(train: Texts) -> list[str]:
             common = set().union(*(other[shared] for name, other in words.items() if name != pair))
             right, wrong = (len(side & common) / max(1, len(side)) for side in (sides[shared], sides[1 - shared]))
             if wrong > 0.3 and wrong > 5 * right:
-                warnings.append(
-                    f"{train[pair].name}: the text looks turned round: its {('target', 'source')[shared]} side, not its "
-                    f"{('source', 'target')[shared]} side, shares words with the other pairs. Check which column is "
-                    f"{pair.split('-')[shared]}."
-                )
+                language, column = pair.split("-")[shared], ("second", "first")[shared]
+                what = f"its {column} column shares words with the {language} of the other pairs"
+                warnings.append(f"{train[pair].name}: looks turned round, {what}. Check which column is {language}.")
     return warnings
 
 

@@ -31,7 +31,7 @@ SPLITS = ("train", "valid", "test")
 LAYOUT = "{train,valid,test}.{src}-{trg}.tsv (UTF-8, one `source TAB target` a line), for example train.fr-en.tsv"
 
 _CHUNK = 1 << 23  # bytes looked at together: large enough for numpy, small enough for any laptop
-_LINES = 1 << 16  # lines handled together where Python has to touch each one
+_LINES = 1 << 15  # lines handled together where Python has to touch each one
 _LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z0-9]+)?")
 _OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training": "train", "tst": "test"}
 
@@ -105,8 +105,10 @@ class ParallelText(Sequence[tuple[str, str]]):
         return self._decode(start, tab, stop)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        for start, tab, stop in self.spans():
-            yield self._decode(start, tab, stop)
+        for at in range(0, len(self), _LINES):  # plain ints are quicker than numpy's, and few are alive at a time
+            part = slice(at, at + _LINES)
+            for span in zip(*(a[part].tolist() for a in (self._starts, self._tabs, self._stops)), strict=True):
+                yield self._decode(*span)
 
     def __repr__(self) -> str:
         return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
@@ -121,30 +123,26 @@ class ParallelText(Sequence[tuple[str, str]]):
         """`file:line` of one pair, lines counted from 1 as an editor does."""
         return f"{self.name}:{self._numbers[index]}"
 
-    def spans(self) -> Iterator[tuple[int, int, int]]:
-        """(start, tab, stop) of every line as plain ints, a bounded number of them alive at a time."""
-        for at in range(0, len(self), _LINES):
-            part = slice(at, at + _LINES)
-            yield from zip(*(a[part].tolist() for a in (self._starts, self._tabs, self._stops)), strict=True)
-
     def side_hashes(self) -> tuple[Ints, Ints]:
         """One 64-bit hash per source and per target sentence, [line] each; equal text, equal hash within one process.
 
         Python's keyed hash of bytes: two of ten million different sentences collide with probability 3e-6.
         """
-        view, size = self._view, len(self)
-        src = np.fromiter((hash(bytes(view[a:b])) for a, b, _ in self.spans()), dtype=np.int64, count=size)
-        trg = np.fromiter((hash(bytes(view[b + 1 : c - 1])) for _, b, c in self.spans()), dtype=np.int64, count=size)
-        return (trg, src) if self._swapped else (src, trg)
+        found = []
+        for piece in self.raw():
+            sides = piece.replace(b"\n", b"\t").split(b"\t")  # src, trg, src, trg, ..., and nothing after the last LF
+            found.append(np.fromiter(map(hash, sides), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2))
+        both = np.concatenate(found)
+        return both[:, 0].copy(), both[:, 1].copy()
 
     def raw(self) -> Iterator[bytes]:
-        """The text as the bytes of a .tsv file, `src TAB trg LF` a line, in pieces."""
-        if not self._swapped and len(self) and np.array_equal(self._starts[1:], self._stops[:-1]):
-            for at in range(int(self._starts[0]), int(self._stops[-1]), _CHUNK):
-                yield bytes(self._view[at : min(at + _CHUNK, int(self._stops[-1]))])
-            return
+        """The text as the bytes of a .tsv file, `src TAB trg LF` a line, in pieces of whole lines."""
         for at in range(0, len(self), _LINES):
-            yield "".join(f"{src}\t{trg}\n" for src, trg in self[at : at + _LINES]).encode()
+            part = self[at : at + _LINES]
+            if not self._swapped and np.array_equal(part._starts[1:], part._stops[:-1]):  # nothing left out between
+                yield bytes(self._view[part._starts[0] : part._stops[-1]])
+            else:
+                yield "".join(f"{src}\t{trg}\n" for src, trg in part).encode()
 
     @cached_property
     def sha256(self) -> str:

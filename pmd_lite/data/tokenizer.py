@@ -4,6 +4,9 @@ Ids: PAD 0, UNK 1, BOS 2, EOS 3, then the pieces, then one tag per language. Tag
 can forge one. `tags="paper"` puts the target language's tag before the source sentence. `tags="released"` follows the
 authors' scripts: encoder tag = source language where all pairs share a target (many-to-one), else target language; and
 the target language's tag is the first predicted token.
+
+What is encoded comes back to the character, white space included: always with `byte_fallback`, else for text made of
+characters that the training text has. Any other character becomes UNK.
 """
 
 from __future__ import annotations
@@ -11,19 +14,48 @@ from __future__ import annotations
 import io
 import json
 import os
-import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
-from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.errors import UserError
+
+__all__ = ["BOS", "EOS", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
+Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 target
+
+# Sentencepiece adds up its statistics thread by thread, so their number decides the last bits of a model. It is the
+# same on every machine for that reason; a machine with fewer cores only takes longer.
+_THREADS = 8
+
+# Sentencepiece writes a space as U+2581 and UNK as U+2585: the first would come back as a space, and a training
+# sentence with the second is passed over. So both are written as a pair of characters, and so is the noncharacter
+# that begins such a pair. The rule is one to one: no text is lost.
+_MARK = "\ufdd0"
+_ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
+_PLAIN = {code: character for character, code in _ESCAPES.items()}
+_RESERVED = re.compile("[" + "".join(_ESCAPES) + "]")
+_ESCAPED = re.compile(_MARK + "[0-2]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def escape(text: str) -> str:
+    """Text without the characters that sentencepiece keeps for itself; every model is trained on and given this."""
+    return _RESERVED.sub(lambda match: _ESCAPES[match[0]], text)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _PLAIN[match[0]], text)
 
 
 def split_pair(pair: str) -> tuple[str, str]:
@@ -36,138 +68,181 @@ class Tokenizer:
     """Encodes and decodes sentences of the pairs it was trained for."""
 
     def __init__(self, config: TokenizerConfig, pairs: Sequence[str], models: dict[str, bytes], origin: dict[str, str]):
-        """`models` maps a language (or "joint") to a serialised sentencepiece model."""
+        """`models` maps each language (or "joint") to a serialised sentencepiece model; `origin` names the corpus."""
         self.config, self.pairs, self.models, self.origin = config, tuple(pairs), models, origin
         self.languages = sorted({language for pair in pairs for language in split_pair(pair)})
         self._sp = {key: spm.SentencePieceProcessor(model_proto=model) for key, model in sorted(models.items())}
-        pieces: dict[str, int] = {}
-        for sp in self._sp.values():  # the union over models: equal pieces of two languages share one id
-            for i in range(SPECIALS, sp.get_piece_size()):
-                pieces.setdefault(sp.id_to_piece(i), SPECIALS + len(pieces))
-        self._pieces = list(pieces)
-        self._to_id = {
-            key: [*range(SPECIALS), *(pieces[sp.id_to_piece(i)] for i in range(SPECIALS, sp.get_piece_size()))]
-            for key, sp in self._sp.items()
-        }
-        self.tags = {language: SPECIALS + len(pieces) + i for i, language in enumerate(self.languages)}
-        self.vocab_size = SPECIALS + len(pieces) + len(self.languages)
+        ids: dict[bytes | str, int] = {}
+        self._to_id: dict[str, list[int]] = {}
+        for key, sp in self._sp.items():  # the union over models: equal pieces of two languages share one id
+            own = [_content(sp, i) for i in range(SPECIALS, sp.get_piece_size())]
+            self._to_id[key] = [*range(SPECIALS), *(ids.setdefault(piece, SPECIALS + len(ids)) for piece in own)]
+        self.tags = {language: SPECIALS + len(ids) + i for i, language in enumerate(self.languages)}
+        self.vocab_size = SPECIALS + len(ids) + len(self.tags)
+        self._names = ["<pad>", "<unk>", "<s>", "</s>", *(p if isinstance(p, str) else f"<0x{p[0]:02X}>" for p in ids)]
+        self._names += [f"__{language}__" for language in self.languages]
+        texts = [p.replace("\u2581", " ").encode() if isinstance(p, str) else p for p in ids]
+        self._texts = [b"", "\u2047".encode(), b"", b"", *texts, *(b"" for _ in self.tags)]
         self._one_target = len({split_pair(pair)[1] for pair in pairs}) == 1
 
-    def _encode(self, text: str, language: str) -> list[int]:
-        key = "joint" if "joint" in self._sp else language
-        to_id = self._to_id[key]
-        return [to_id[i] for i in self._sp[key].encode(text)]
+    @property
+    def fingerprint(self) -> str:
+        """sha256 (hex) over all that decides which ids a text gets."""
+        models = {key: sha256(model).hexdigest() for key, model in sorted(self.models.items())}
+        return sha256(json.dumps([asdict(self.config), self.pairs, models]).encode()).hexdigest()
 
     def encoder_tag(self, pair: str) -> int:
         """The id that stands before the source sentence of this pair."""
-        src, trg = split_pair(pair)
+        src, trg = self._languages_of(pair)
         return self.tags[src if self.config.tags == "released" and self._one_target else trg]
 
     def prefix(self, pair: str) -> list[int]:
         """Ids that every translation of this pair is forced to start with: [] or [decoder tag]."""
-        return [self.tags[split_pair(pair)[1]]] if self.config.tags == "released" else []
+        trg = self._languages_of(pair)[1]
+        return [self.tags[trg]] if self.config.tags == "released" else []
+
+    def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1) -> list[list[int]]:
+        """Ids of many sentences of one side of a pair. The number of threads changes nothing but the time.
+
+        Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag where there is one, pieces, EOS.
+        Raises UserError for a pair this tokenizer was not trained for, or text that is not Unicode.
+        """
+        language = self._languages_of(pair)[0 if side == "src" else 1]
+        key = "joint" if "joint" in self._sp else language
+        before = [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
+        try:
+            encoded = self._sp[key].encode([escape(text) for text in texts], out_type=int, num_threads=threads)
+        except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
+            for text in texts:
+                if _SURROGATE.search(text):
+                    raise UserError(f"{text[:80]!r} holds half a surrogate pair, no character. Remove it.") from None
+            raise
+        to_id = self._to_id[key]
+        return [[*before, *(to_id[i] for i in ids), EOS] for ids in encoded]
 
     def encode_src(self, text: str, pair: str) -> list[int]:
-        """Tag, pieces, EOS."""
-        return [self.encoder_tag(pair), *self._encode(text, split_pair(pair)[0]), EOS]
+        """Tag, pieces, EOS of one source sentence; errors as in `encode`."""
+        return self.encode([text], pair, "src")[0]
 
     def encode_trg(self, text: str, pair: str) -> list[int]:
-        """The tokens to predict: the decoder tag where there is one, pieces, EOS."""
-        return [*self.prefix(pair), *self._encode(text, split_pair(pair)[1]), EOS]
+        """The tokens to predict for one target sentence: decoder tag where there is one, pieces, EOS."""
+        return self.encode([text], pair, "trg")[0]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of the pieces; specials and tags are dropped, an unknown piece becomes U+2047."""
-        pieces = []
-        for i in ids:
-            if i == UNK:
-                pieces.append("⁇")
-            elif SPECIALS <= i < SPECIALS + len(self._pieces):
-                pieces.append(self._pieces[i - SPECIALS])
-        return _join(pieces)
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of the pieces; specials and tags are dropped, UNK becomes U+2047, broken UTF-8 becomes U+FFFD."""
+        text = b"".join([self._texts[i] for i in ids]).decode("utf-8", errors="replace")
+        return _unescape(text.removeprefix(" "))  # sentencepiece puts one space before every sentence
 
     def piece(self, token: int) -> str:
         """How one id reads, for tables and pictures."""
-        if token < SPECIALS:
-            return ("<pad>", "<unk>", "<s>", "</s>")[token]
-        if token < SPECIALS + len(self._pieces):
-            return self._pieces[token - SPECIALS]
-        return f"__{self.languages[token - SPECIALS - len(self._pieces)]}__"
+        return self._names[token]
 
     def save(self, directory: Path) -> None:
-        """Write `tokenizer.json` and one `KEY.spm` per model; each file appears whole or not at all."""
+        """Write one `KEY.spm` per model, then `tokenizer.json`; each file appears whole or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
         for key, model in self.models.items():
             _replace(directory / f"{key}.spm", model)
-        about = {"config": asdict(self.config), "pairs": self.pairs, "models": sorted(self.models), "corpus": self.origin}
-        _replace(directory / "tokenizer.json", json.dumps(about, indent=1).encode())
+        about = {
+            "config": asdict(self.config), "pairs": self.pairs, "corpus": self.origin, "vocab_size": self.vocab_size,
+            "models": {key: sha256(model).hexdigest() for key, model in self.models.items()},
+        }  # fmt: skip
+        _replace(directory / "tokenizer.json", (json.dumps(about, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, directory: Path) -> Tokenizer:
-        """Inverse of `save`. Raises UserError when the directory holds no tokenizer."""
+        """Inverse of `save`. Raises UserError when the directory holds no tokenizer, or a damaged one."""
         try:
             about = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
-            models = {key: (directory / f"{key}.spm").read_bytes() for key in about["models"]}
-            return cls(TokenizerConfig(**about["config"]), about["pairs"], models, about["corpus"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{directory} holds no readable tokenizer ({error}); train again or point at a run") from None
+            models = {}
+            for key, digest in about["models"].items():
+                models[key] = (directory / f"{key}.spm").read_bytes()
+                if sha256(models[key]).hexdigest() != digest:
+                    raise ValueError(f"{key}.spm is not the file that was saved")
+            tokenizer = cls(TokenizerConfig(**about["config"]), about["pairs"], models, about["corpus"])
+            if tokenizer.vocab_size != about["vocab_size"]:
+                raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
+            return tokenizer
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, UserError) as error:
+            what = f"{directory} holds no readable tokenizer ({error})"
+            raise UserError(f"{what}. Restore it from a backup, or train in a new directory.") from None
+
+    def _languages_of(self, pair: str) -> tuple[str, str]:
+        if pair not in self.pairs:
+            raise UserError(f"This tokenizer knows the pairs {', '.join(self.pairs)}, not {pair!r}.")
+        return split_pair(pair)
 
 
-def _join(pieces: Sequence[str]) -> str:
-    """Sentencepiece's own rule: U+2581 is a space, byte pieces <0xNN> are UTF-8 bytes."""
-    out = bytearray()
-    for piece in pieces:
-        if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
-            out.append(int(piece[3:5], 16))
-        else:
-            out += piece.replace("▁", " ").encode()
-    return out.decode("utf-8", errors="replace").removeprefix(" ")
+def _content(sp: spm.SentencePieceProcessor, i: int) -> bytes | str:
+    """A byte piece as its byte, any other piece as its text: a piece that only *reads* "<0x41>" is five characters."""
+    piece: str = sp.id_to_piece(i)
+    return bytes([int(piece[3:5], 16)]) if sp.is_byte(i) else piece
 
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(data)
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path)
 
 
-def _smoothed_sample(corpus: Corpus, tau: float, limit: int) -> Iterator[str]:
-    """Both sides of training pairs; pair l gives a share proportional to N_l^(1/tau), repeating sentences if need be.
+def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    """Train on the corpus's training text alone. The same corpus and config give the same bytes.
 
-    Without it the joint vocabulary would be the head language's: a tail language's words would fall apart in letters.
+    Joint: on both sides of a temperature-smoothed sample. Per language: on every side in that language, unsmoothed, so
+    for a shared language on all pairs, as multiDDS (the source of TED-8) does. Raises UserError when `vocab_size` is
+    below what the characters need; where the text has too few pieces to fill it, the vocabulary is smaller.
     """
-    sizes = corpus.sizes
-    weights = [size ** (1 / tau) for size in sizes]
-    total = min(limit // 2, sum(sizes))
-    for pair, size, weight in zip(corpus.pairs, sizes, weights, strict=True):
-        text, count = corpus.train[pair], max(1, round(total * weight / sum(weights)))
-        order = list(range(size)) if size <= count else random.Random(0).sample(range(size), count)
-        for i in range(count):
-            yield from text[order[i % len(order)]]
+    sides: dict[str, list[Side]] = {}
+    for pair in corpus.pairs:
+        for column, language in enumerate(split_pair(pair)):
+            key = "joint" if config.kind == "joint" else language
+            sides.setdefault(key, []).append((corpus.train[pair], column))
+    models = {key: _train_model(found, config, key) for key, found in sides.items()}
+    return Tokenizer(config, corpus.pairs, models, {"name": corpus.name, "sha256": corpus.fingerprint})
 
 
-def _train_model(sentences: Iterator[str], vocab_size: int, name: str) -> bytes:
+def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
+    """At most about `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if need be.
+
+    Without smoothing the joint vocabulary would be the head language's: a tail language would fall apart in letters.
+    """
+    sizes = np.array([len(text) for text, _ in sides])
+    logits = np.log(sizes) / tau
+    shares = np.exp(logits - logits.max())
+    counts = np.maximum(1, np.rint(min(limit, sizes.sum()) * shares / shares.sum())).astype(int).tolist()
+    rng = np.random.default_rng(0)
+    for (text, column), count in zip(sides, counts, strict=True):
+        passes, rest = divmod(count, len(text))
+        rows = np.sort(rng.choice(len(text), rest, replace=False)).tolist()
+        for lines in (*[text] * passes, (text[row] for row in rows)):
+            yield from (escape(line[column]) for line in lines)
+
+
+def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
     model = io.BytesIO()
+    # Without byte pieces every character of the training text needs a piece, in the sample or not.
+    every: set[str] = set()
+    if not config.byte_fallback:
+        for text, column in sides:
+            for line in text:
+                every.update(escape(line[column]))
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=sentences, model_writer=model, vocab_size=vocab_size, model_type="unigram",
-            character_coverage=1.0, byte_fallback=False, hard_vocab_limit=False, normalization_rule_name="identity",
+            sentence_iterator=_sample(sides, config.tau if name == "joint" else 1.0, config.max_sentences),
+            model_writer=model, model_type="unigram", vocab_size=config.vocab_size, hard_vocab_limit=False,
+            byte_fallback=config.byte_fallback, character_coverage=0.9995 if config.byte_fallback else 1.0,
+            required_chars="".join(sorted(every - {" "})), normalization_rule_name="identity",
             remove_extra_whitespaces=False, add_dummy_prefix=True, pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
-            num_threads=1, minloglevel=2, max_sentence_length=100_000,
+            num_threads=_THREADS, minloglevel=3, max_sentence_length=100_000,
         )  # fmt: skip
-    except (RuntimeError, OSError) as error:
-        reason = str(error).splitlines()[-1] if str(error) else "no text"
-        raise UserError(f"sentencepiece could not train the {name} model: {reason}. Lower vocab_size ({vocab_size})") from None
+    except RuntimeError as error:
+        if needed := re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error)):
+            why, cure = "one for each character", "Raise it, or set byte_fallback=True"
+            if config.byte_fallback:
+                why, cure = "256 of them bytes", "Raise it"
+            what = f"vocab_size={config.vocab_size} is too small for the {name} tokenizer"
+            raise UserError(f"{what}: this text needs at least {needed[1]} pieces, {why}. {cure}.") from None
+        raise UserError(f"sentencepiece could not train the {name} tokenizer: {error}") from None
     return model.getvalue()
-
-
-def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
-    """Train on the corpus's training text alone. The same corpus and config give the same ids."""
-    if config.kind == "joint":
-        sentences = _smoothed_sample(corpus, config.tau, config.max_sentences)
-        models = {"joint": _train_model(sentences, config.vocab_size, "joint")}
-    else:
-        models = {}
-        for language in corpus.languages:
-            sides = [(pair, split_pair(pair).index(language)) for pair in corpus.pairs if language in split_pair(pair)]
-            text = (line[side] for pair, side in sides for line in corpus.train[pair])
-            models[language] = _train_model(text, config.vocab_size, language)
-    return Tokenizer(config, corpus.pairs, models, {"name": corpus.name, "sha256": corpus.fingerprint})

@@ -1,42 +1,45 @@
-"""Token ids of a corpus as flat arrays with offsets: no Python object per sentence, memory-mapped when cached."""
+"""Token ids of a corpus as flat arrays: no Python object per sentence, memory-mapped when cached."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.errors import UserError
 
 Ints = npt.NDArray[np.int64]
 
+_BLOCK = 4096  # sentences that are Python objects at one time
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class TokenArray:
-    """Sentence i is `flat[offsets[i] : offsets[i + 1]]`."""
+    """Sentence i is `flat[starts[i] : starts[i] + lengths[i]]`; a selection shares `flat` with the whole."""
 
     flat: npt.NDArray[np.int32]
-    offsets: Ints
+    """[token] ids of all sentences, one after another."""
+    starts: Ints
+    """[sentence] where each begins."""
+    lengths: Ints
+    """[sentence] tokens of each."""
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.starts)
 
     def __getitem__(self, i: int) -> npt.NDArray[np.int32]:
-        return self.flat[self.offsets[i] : self.offsets[i + 1]]
-
-    @property
-    def lengths(self) -> Ints:
-        """[sentence], tokens of each."""
-        return np.diff(self.offsets)
+        return self.flat[self.starts[i] : self.starts[i] + self.lengths[i]]
 
     @classmethod
     def build(cls, sentences: Iterable[list[int]]) -> TokenArray:
@@ -45,15 +48,19 @@ class TokenArray:
         for sentence in sentences:
             flat.extend(sentence)
             offsets.append(len(flat))
-        return cls(np.array(flat, dtype=np.int32), np.array(offsets, dtype=np.int64))
+        return cls.cut(np.frombuffer(flat, np.int32) if flat else np.zeros(0, np.int32), np.array(offsets, np.int64))
+
+    @classmethod
+    def cut(cls, flat: npt.NDArray[np.int32], offsets: Ints) -> TokenArray:
+        """The array in which each sentence begins where the one before ends; offsets: [sentence + 1]."""
+        return cls(flat, offsets[:-1], np.diff(offsets))
 
     def select(self, keep: npt.NDArray[np.bool_]) -> TokenArray:
-        """The sentences where `keep` [sentence] is true."""
-        lengths = self.lengths
-        return TokenArray(self.flat[np.repeat(keep, lengths)], np.concatenate([[0], np.cumsum(lengths[keep])]))
+        """The sentences where `keep` [sentence] is true; no token is copied."""
+        return TokenArray(self.flat, self.starts[keep], self.lengths[keep])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EncodedSplit:
     """Both sides of one split of one pair, sentence by sentence."""
 
@@ -66,10 +73,10 @@ class EncodedSplit:
     @property
     def trg_tokens(self) -> int:
         """Target tokens, EOS (and decoder tag) included."""
-        return len(self.trg.flat)
+        return int(self.trg.lengths.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EncodedCorpus:
     """What training reads: encoded train and valid splits in the order of `corpus.pairs`."""
 
@@ -78,7 +85,7 @@ class EncodedCorpus:
     train: tuple[EncodedSplit, ...]
     valid: tuple[EncodedSplit, ...]
     dropped: dict[str, int]
-    """Sentence pairs left out because a side is longer than max_len tokens, by "split.pair"."""
+    """Sentence pairs left out because a side is longer than max_len tokens, by "split.pair"; no entry, none dropped."""
 
     @property
     def sizes(self) -> list[int]:
@@ -92,23 +99,26 @@ class EncodedCorpus:
 
 
 def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Path | None = None) -> EncodedCorpus:
-    """Encode train and valid; with `cache`, arrays are written there once and memory-mapped from then on.
+    """Encode train and valid, without the sentence pairs that have a side longer than `max_len` tokens.
 
-    Raises UserError when a pair has no sentence that fits into `max_len` tokens.
+    Args:
+        cache: a directory that gets one subdirectory per corpus and tokenizer, written whole or not at all, and
+            memory-mapped from then on. One that is there already may be read-only. None keeps the ids in memory.
+    Raises:
+        UserError: a pair has no sentence that fits, the cache cannot be written, or it is damaged.
     """
     if cache is not None:
-        models = b"".join(tokenizer.models[key] for key in sorted(tokenizer.models))
-        key = sha256(f"{corpus.fingerprint} {tokenizer.config} {corpus.pairs}".encode() + models).hexdigest()[:16]
-        cache = cache / f"encoded-{key}"
+        cache = cache / f"encoded-{_key(corpus, tokenizer)}"
         if not cache.exists():
             _write(corpus, tokenizer, cache)
     dropped: dict[str, int] = {}
 
     def split_of(name: str, pair: str) -> EncodedSplit:
-        whole = _read(cache, name, pair) if cache else _encode(corpus, tokenizer, name, pair)
+        text: ParallelText = getattr(corpus, name)[pair]
+        whole = _encode(text, tokenizer, pair) if cache is None else _read(cache, name, pair, len(text))
         keep = np.maximum(whole.src.lengths, whole.trg.lengths) <= max_len
         if not keep.any():
-            raise UserError(f"{name}.{pair}: no sentence fits into max_len={max_len} tokens; raise max_len or vocab_size")
+            raise UserError(f"{name}.{pair}: no sentence pair fits into max_len={max_len} tokens. Raise max_len.")
         if keep.all():
             return whole
         dropped[f"{name}.{pair}"] = int((~keep).sum())
@@ -119,36 +129,60 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
     return EncodedCorpus(tokenizer, corpus.pairs, train, valid, dropped)
 
 
-def _encode(corpus: Corpus, tokenizer: Tokenizer, name: str, pair: str) -> EncodedSplit:
-    text = getattr(corpus, name)[pair]
+def _encode(text: ParallelText, tokenizer: Tokenizer, pair: str) -> EncodedSplit:
+    threads = min(16, os.cpu_count() or 1)
 
-    def side(encode: Callable[[str, str], list[int]], column: int) -> TokenArray:
-        return TokenArray.build(encode(line[column], pair) for line in text)
+    def side(name: Literal["src", "trg"], column: int) -> Iterator[list[int]]:
+        for at in range(0, len(text), _BLOCK):
+            yield from tokenizer.encode([line[column] for line in text[at : at + _BLOCK]], pair, name, threads)
 
-    return EncodedSplit(side(tokenizer.encode_src, 0), side(tokenizer.encode_trg, 1))
+    return EncodedSplit(TokenArray.build(side("src", 0)), TokenArray.build(side("trg", 1)))
+
+
+def _key(corpus: Corpus, tokenizer: Tokenizer) -> str:
+    """Names what decides the arrays: the text and whatever decides its ids."""
+    return sha256(f"{corpus.fingerprint} {corpus.pairs} {tokenizer.fingerprint}".encode()).hexdigest()[:16]
 
 
 def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:
-    building = cache.with_name(f"{cache.name}.{os.getpid()}.tmp")
-    building.mkdir(parents=True, exist_ok=True)
+    """Build the directory under another name, then rename it: of several processes at work the first wins."""
+    building = cache.with_name(f"{cache.name}.{uuid.uuid4().hex}.tmp")
     try:
+        building.mkdir(parents=True)
         for name in ("train", "valid"):
             for pair in corpus.pairs:
-                split = _encode(corpus, tokenizer, name, pair)
+                split = _encode(getattr(corpus, name)[pair], tokenizer, pair)
                 for side, tokens in (("src", split.src), ("trg", split.trg)):
-                    np.save(building / f"{name}.{pair}.{side}.npy", tokens.flat)
-                    np.save(building / f"{name}.{pair}.{side}.offsets.npy", tokens.offsets)
+                    _save(building / f"{name}.{pair}.{side}.npy", tokens.flat)
+                    offsets = np.append(tokens.starts, len(tokens.flat))
+                    _save(building / f"{name}.{pair}.{side}.offsets.npy", offsets)
         building.rename(cache)
-    except OSError:
-        if not cache.exists():  # another process may have been first, which is as good
-            raise
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        if not cache.exists():
+            what = f"The cache {cache.parent} cannot be written ({error.strerror or error})"
+            raise UserError(f"{what}. Choose another directory, or none to keep the ids in memory.") from None
+    finally:  # left by this process, by one that was killed, or by one that came second and now reads ours
+        for leftover in cache.parent.glob(f"{cache.name}.*.tmp") if cache.exists() else [building]:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _read(cache: Path, name: str, pair: str) -> EncodedSplit:
+def _save(path: Path, values: npt.NDArray[np.int32] | Ints) -> None:
+    with path.open("wb") as file:
+        np.save(file, values)
+        file.flush()
+        os.fsync(file.fileno())  # the rename must never become durable before the ids
+
+
+def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
     def side(which: str) -> TokenArray:
-        stem = f"{name}.{pair}.{which}"
-        return TokenArray(np.load(cache / f"{stem}.npy", mmap_mode="r"), np.load(cache / f"{stem}.offsets.npy"))
+        stem = cache / f"{name}.{pair}.{which}"
+        try:
+            # Slices of a plain view of the map are several times faster than slices of a numpy.memmap.
+            flat, offsets = (np.asarray(np.load(f"{stem}{end}", mmap_mode="r")) for end in (".npy", ".offsets.npy"))
+            if len(offsets) != sentences + 1 or offsets[-1] != len(flat):
+                raise ValueError(f"{len(offsets) - 1} sentences instead of {sentences}, {len(flat)} tokens")
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{stem}: this cache is damaged ({error}). Delete {cache}; it is made again.") from None
+        return TokenArray.cut(flat, offsets)
 
     return EncodedSplit(side("src"), side("trg"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from pmd_lite.data.corpus import Corpus
@@ -174,6 +175,8 @@ def explain(
     code = next(iter(languages)) if pair is None else pair.removesuffix(f"-{HUB}").removeprefix(f"{HUB}-")
     if code not in languages:
         raise UserError(f"There is no pair {pair!r} in toy world {chosen.name!r}; languages: {', '.join(languages)}.")
+    if split != "train":  # how much there is to train on does not move valid and test, so leave it out
+        chosen = replace(chosen, head=1, minimum=1)
     lines = _lines(chosen, languages, seed)[code].get(split, [])
     if not 0 <= i < len(lines):
         raise UserError(f"There is no sentence {i} in {split}, which has {len(lines)} (the first is 0).")

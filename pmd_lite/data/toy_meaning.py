@@ -131,7 +131,7 @@ class Concepts:
     def _weights(self) -> dict[str, list[int]]:
         # Whole numbers, because the last bit of a float power may differ between platforms.
         return {
-            kind: list(accumulate(round(1e6 * (rank + 1) ** -self.zipf) for rank in range(len(words))))
+            kind: list(accumulate(round(1e9 * (rank + 1) ** -self.zipf) for rank in range(len(words))))
             for kind, words in (("nouns", self.nouns), ("verbs", self.verbs), ("adjectives", self.adjectives))
         }
 

@@ -51,11 +51,12 @@ def step_size(t: float, t_max: float, schedule: StepSize = "to_0") -> float:
     """mu at update t of t_max (both counted from the start of distillation).
 
     to_0 is Eq. 12, sqrt((t_max - t) / t_max). The other three are the rivals of the paper's scheduler table: `constant`
-    is 1; `early_stop` is max(sqrt((t_max - 1.2 t) / t_max), 0), searching nothing in the last sixth; `to_0.2` falls from
-    1 to 0.2 as the paper's text and the released code have it (the table's printed formula would end at 0.447).
+    is 1; `early_stop` is sqrt(max((t_max - 1.2 t) / t_max, 0)), searching nothing in the last sixth; `to_0.2` falls
+    from 1 to 0.2 as the paper's text and the released code have it (the table's printed formula would end at 0.447).
+    Raises UserError for t outside [0, t_max], an empty range, or an unknown schedule.
     """
-    if not 0 <= t <= t_max:
-        raise UserError(f"step_size at t={t} of t_max={t_max}: t runs from 0 to t_max")
+    if not (0 <= t <= t_max and t_max > 0):
+        raise UserError(f"step_size at t={t} of t_max={t_max}: t runs from 0 to t_max, which is above 0")
     if schedule == "constant":
         return 1.0
     left = (t_max - t) / t_max

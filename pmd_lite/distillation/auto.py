@@ -30,7 +30,7 @@ class AutoPMD(NoDistillation):
         self.logits = logit(self.alpha)
 
     def due(self, clock: Clock) -> bool:
-        """Every T updates, the paper's one epoch, while mu is above 0."""
+        """Every T updates, the paper's one epoch. Once mu is 0, `update` searches nothing."""
         return clock.every(self.config.update_every)
 
     def update(self, probe: Probe) -> list[dict[str, Any]]:
@@ -51,15 +51,15 @@ class AutoPMD(NoDistillation):
             self.logits[student] = after
             self.alpha[student] = torch.sigmoid(after)
             events.append({
-                "event": "search", "step": clock.step, "student": student, "mu": mu, "trials": list(order), "results": results.tolist(),
-                "actions": actions, "alpha": self.alpha[student].tolist(),
+                "event": "search", "step": clock.step, "student": student, "mu": mu, "trials": list(order),
+                "results": results.tolist(), "actions": actions, "alpha": self.alpha[student].tolist(),
             })  # fmt: skip
         return events
 
     def _clipped(self, student: int) -> Tensor:
         """Logits to start from: the released code clips alpha at 0.98 from above before its inverse sigmoid."""
         clip = self.config.resolved.alpha_clip
-        return self.logits[student].clamp(max=float(logit(torch.tensor(clip))))
+        return self.logits[student].clamp(max=float(logit(torch.tensor(clip, dtype=torch.float64))))
 
     def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
         return choose(results, space, order)

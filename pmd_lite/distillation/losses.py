@@ -7,10 +7,13 @@ the target tokens of the whole update. Rows are real tokens only: padding is lef
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from pmd_lite.model.transformer import Transformer
 
 
 def log_probs(logits: Tensor) -> Tensor:
@@ -43,10 +46,10 @@ def ce_loss(student_logp: Tensor, gold: Tensor, smoothing: float) -> Tensor:
 def kd_loss(student_logp: Tensor, teacher_p: Tensor) -> Tensor:
     """L_kd (Eq. 3): -sum_w p_T(w) log p_S(w), full vocabulary, temperature 1.
 
-    Cross-entropy, not KL: the gradient is the same, the value is larger by the teacher's entropy.
-    [tokens, vocab] both -> [] nats, summed.
+    Cross-entropy, not KL: the gradient is the same, the value is larger by the teacher's entropy. No gradient flows to
+    the teacher, even from a distribution that carries one. [tokens, vocab] both -> [] nats, summed.
     """
-    return -(teacher_p * student_logp).sum()
+    return -(teacher_p.detach() * student_logp).sum()
 
 
 def pmd_loss(ce: Tensor, kd: Tensor, alpha: float) -> Tensor:
@@ -85,6 +88,6 @@ def soft_target(
 
 def token_logits(model: nn.Module, src: Tensor, trg_in: Tensor, keep: Tensor) -> Tensor:
     """Logits at the kept target positions only: [tokens, vocab]. Padding never reaches the output projection."""
+    model = cast(Transformer, model)  # or anything else that has its `hidden` and `project`
     hidden = model.hidden(src, trg_in)  # [batch, trg_len, d_model]
-    logits: Tensor = model.project(hidden.flatten(0, 1).index_select(0, keep))
-    return logits
+    return model.project(hidden.flatten(0, 1).index_select(0, keep))

@@ -71,6 +71,7 @@ class UniPMD(NoDistillation):
 
     A student stops learning a pair when it leads every peer by more than `dead_zone` (0 in the paper, 0.05 bit in the
     released code, where near-equal students therefore teach each other). On an exact tie nobody leads, so both learn.
+    Of three students or more, all but the leader learn, each from all of its peers.
     """
 
     def due(self, clock: Clock) -> bool:
@@ -86,8 +87,8 @@ class UniPMD(NoDistillation):
 
 def uni_weights(losses: Tensor, alpha: float, dead_zone: float = 0.0) -> Tensor:
     """Eq. 5 from dev losses [student, pair] in nats per token; returns [student, pair] weights, 0 or alpha."""
-    weights = torch.zeros_like(losses, dtype=torch.float64)
+    weights = torch.full_like(losses, alpha, dtype=torch.float64)
     for i in range(len(losses)):
         peers = torch.cat([losses[:i], losses[i + 1 :]]).min(dim=0).values
-        weights[i] = torch.where(losses[i] + dead_zone < peers, 0.0, alpha)
+        weights[i, losses[i] + dead_zone < peers] = 0.0
     return weights

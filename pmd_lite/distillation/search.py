@@ -8,6 +8,7 @@ the three in which every pair takes the same action. If each pair's dev loss dep
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -47,16 +48,23 @@ def choose(results: Tensor, space: Sequence[Sequence[str]], actions: Sequence[st
         best: dict[str, float] = {}
         for trial, vector in enumerate(space):
             loss = float(results[trial, pair])
-            if loss == loss:  # not NaN
-                best[vector[pair]] = min(loss, best.get(vector[pair], float("inf")))
-        finite = {action: loss for action, loss in best.items() if loss < float("inf")}
-        if not finite:
+            if math.isfinite(loss):
+                best[vector[pair]] = min(loss, best.get(vector[pair], loss))
+        if not best:
             raise UserError(f"no trial gave a finite dev loss for pair {pair}: training has diverged; lower the lr")
-        chosen.append(min(finite, key=lambda action: (finite[action], list(actions).index(action))))
+        chosen.append(min(best, key=lambda action: (best[action], actions.index(action))))
     return chosen
 
 
 def choose_one(results: Tensor, actions: Sequence[str] = ACTIONS) -> str:
-    """Dynamic-MD: one action for all pairs, that of the trial with the smallest summed dev loss. [action, pair]."""
-    totals = results.sum(dim=1).nan_to_num(nan=float("inf")).tolist()
-    return min(actions, key=lambda action: (totals[list(actions).index(action)], list(actions).index(action)))
+    """Dynamic-MD: one action for all pairs, that of the trial with the smallest summed dev loss.
+
+    Args:
+        results: R, [action, pair] dev losses, a row for each of `actions`, whose order breaks exact ties.
+    Raises: UserError when no row is finite throughout; a trial that diverged on any pair is never chosen.
+    """
+    totals = dict(zip(actions, results.sum(dim=1).tolist(), strict=True))
+    finite = [action for action in actions if math.isfinite(totals[action])]
+    if not finite:
+        raise UserError("no trial gave finite dev losses for every pair: training has diverged; lower the lr")
+    return min(finite, key=totals.__getitem__)  # the first of equals, so in the order of `actions`

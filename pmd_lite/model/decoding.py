@@ -84,7 +84,8 @@ def beam_search(
         banned: ids never to be produced (UNK, tags). PAD and BOS always are. Probabilities are not renormalised.
         stop: "bound" ends a sentence when no live hypothesis can still enter the n_best, whatever follows: log p can
             only fall, so log p / longest^length_penalty is the most it can reach. "full" ends it as fairseq does, as
-            soon as `beam` hypotheses have finished: earlier, but sometimes before the best one has.
+            soon as `beam` hypotheses have finished: earlier, but sometimes before the best one has. A beam of 1 ends
+            at its first EOS either way: that is what greedy means.
 
     Equal scores: the earlier beam goes first, then the smaller id, so a run can be repeated exactly. (Only if a tie
     crosses the last of the 2 * beam places, torch.topk decides who is in.)
@@ -227,7 +228,7 @@ class _Search:
         """Which sentences are done [sentences]; live hypotheses have `length` tokens, the best has `best_logp`."""
         if length > self.max_len:
             return torch.ones_like(best_logp, dtype=torch.bool)
-        if self.stop == "full":
+        if self.stop == "full" or self.beam == 1:
             return finished.score[:, -1].isfinite() | best_logp.isneginf()
         # log p <= 0 can only fall, and the divisor runs from that of the next EOS to that of the last.
         norms = self._norm(length + 1), self._norm(self.max_len + 1)

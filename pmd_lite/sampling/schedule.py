@@ -24,13 +24,14 @@ class PairSchedule:
         self._queue: list[int] = []
 
     def next(self, probabilities: Tensor) -> int:
-        """The next pair's index, given [pair] probabilities."""
+        """The next pair's index, given [pair] probabilities; they are read when a block begins."""
         if not self._queue:
             rng = np.random.default_rng((*self.seed, self._block))
             cumulative = np.cumsum(probabilities.numpy())
             points = rng.random(BLOCK) if self.draws == "iid" else (rng.random() + np.arange(BLOCK)) / BLOCK
             drawn = np.searchsorted(cumulative, points * cumulative[-1], side="right")
-            drawn = np.minimum(drawn, len(cumulative) - 1)
+            # A point that rounds up to the total lies behind the last step: it belongs to the last pair that has one.
+            drawn = np.minimum(drawn, np.searchsorted(cumulative, cumulative[-1]))
             self._queue = (drawn if self.draws == "iid" else rng.permutation(drawn)).tolist()
             self._block += 1
         return self._queue.pop(0)

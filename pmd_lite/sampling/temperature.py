@@ -19,7 +19,7 @@ def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
     Args:
         sizes: N, training sentence pairs per language pair, each >= 1.
         tau: temperature > 0; 1 is proportional, `math.inf` is uniform.
-    Returns: [pair], float64. Computed as softmax(log N / tau), so no power overflows.
+    Returns: [pair], float64. Computed as softmax(log(N / max N) / tau), so nothing overflows however small tau is.
     Raises: UserError for a temperature that is not positive or a size below 1.
     """
     if not tau > 0:
@@ -27,7 +27,7 @@ def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
     if len(sizes) == 0 or min(sizes) < 1:
         raise UserError(f"sizes {list(sizes)}: every pair needs at least one training sentence")
     logs = torch.tensor([math.log(n) for n in sizes], dtype=torch.float64)
-    return torch.softmax(logs / tau, dim=0)
+    return torch.softmax((logs - logs.max()) / tau, dim=0)
 
 
 class TemperatureSampler:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import pareto_front
+from pmd_lite.sampling.temperature import temperature_probabilities
 from pmd_lite.teaching.style import (
     COLOURS,
     GRAY,
@@ -32,6 +33,7 @@ from pmd_lite.teaching.style import (
     png_bytes,
     save_figure,
     series_style,
+    settled,
     show,
 )
 
@@ -58,19 +60,17 @@ def sampling_distribution(
     sizes: training sentence pairs per pair.
     """
     _check_series(range(len(pairs)), {"sizes": sizes}, "pair")
-    if len(taus) == 0 or min(taus) <= 0 or min(sizes) <= 0:
-        raise UserError("The sampling figure needs at least one temperature, and sizes and temperatures above zero.")
+    if len(taus) == 0:
+        raise UserError("The sampling figure needs at least one temperature.")
     fig, (ax,) = new_figure(alt)
     for i, tau in enumerate(taus):
-        logits = np.log(np.asarray(sizes, dtype=float)) / tau
-        weights = np.exp(logits - logits.max())
         label = r"$\tau=\infty$" if np.isinf(tau) else rf"$\tau={tau:g}$"
-        ax.plot(range(len(pairs)), weights / weights.sum(), label=label, **series_style(i))
+        ax.plot(range(len(pairs)), temperature_probabilities(sizes, tau).tolist(), label=label, **series_style(i))
     ax.set_xticks(range(len(pairs)), pairs)
     ax.set_ylim(bottom=0)
     name_axes(ax, "language pair", "probability of being drawn")
     legend_above(fig, *ax.get_legend_handles_labels())
-    return fig
+    return settled(fig)
 
 
 def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
@@ -101,7 +101,7 @@ def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt
     fig.supylabel("dev loss (nats per token)", fontsize=TEXT_SIZE)
     lowest_mark = Line2D([], [], linestyle="none", **_star(GRAY))
     legend_above(fig, [*handles.values(), lowest_mark], [*handles, "lowest dev loss"])
-    return fig
+    return settled(fig)
 
 
 def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
@@ -123,7 +123,7 @@ def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]],
     fig.supxlabel("training step", fontsize=TEXT_SIZE)
     fig.supylabel(r"distillation weight $\alpha$", fontsize=TEXT_SIZE)
     legend_above(fig, [handles[pair] for pair in pairs], pairs)
-    return fig
+    return settled(fig)
 
 
 def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers], *, alt: str) -> LessonFigure:
@@ -135,7 +135,7 @@ def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers]
     ax.set_ylim(bottom=0)
     name_axes(ax, "training step", "probability of being drawn")
     legend_above(fig, *ax.get_legend_handles_labels())
-    return fig
+    return settled(fig)
 
 
 def frontier(
@@ -179,7 +179,7 @@ def frontier(
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
         legend_above(fig, *ax.get_legend_handles_labels())
-    return fig
+    return settled(fig)
 
 
 def bleu_bars(scores: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
@@ -198,7 +198,7 @@ def bleu_bars(scores: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonF
     ax.grid(False, axis="x")
     name_axes(ax, "language pair", "BLEU")
     legend_above(fig, *ax.get_legend_handles_labels())
-    return fig
+    return settled(fig)
 
 
 _ARROW = {"arrowstyle": "-|>", "color": "#333333", "linewidth": 1.4, "shrinkA": 6, "shrinkB": 6, "mutation_scale": 13}

@@ -46,7 +46,7 @@ class LessonFigure(Figure):
     def __init__(self, alt: str, height: float) -> None:
         if not alt.strip():
             raise UserError("A figure needs an alternative text: say in one or two sentences what there is to see.")
-        super().__init__(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+        super().__init__(figsize=(WIDTH, height), dpi=SCREEN_DPI, layout="constrained", facecolor="white")
         self.alt_text = alt
 
     def _repr_html_(self) -> str:
@@ -100,12 +100,30 @@ def name_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
 
 
 def legend_above(fig: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend for the whole figure, above the axes where it hides no data."""
-    rows = -(-len(labels) // 4)
+    """One legend for the whole figure, above the axes where it hides no data; long labels get fewer columns."""
+    entry = max(_text_width(label) for label in labels) + 6 * SMALL_TEXT_SIZE  # points, with handle and gaps
+    most = min(4, max(1, int(72 * fig.get_figwidth() // entry)))
+    rows = -(-len(labels) // most)
     fig.legend(
         handles, labels, loc="outside upper center", ncols=-(-len(labels) // rows), fontsize=SMALL_TEXT_SIZE,
         frameon=False, handlelength=3.2,
     )  # fmt: skip
+
+
+def _text_width(text: str) -> float:
+    """Rough width in points of small text; a symbol such as $\\tau$ counts as one letter."""
+    return 0.62 * SMALL_TEXT_SIZE * len(re.sub(r"\\[A-Za-z]+", "x", text.replace("$", "")))
+
+
+def settled(fig: LessonFigure) -> LessonFigure:
+    """Lay the finished figure out once and for all.
+
+    The layout depends a little on the state it starts from (the ticks fit the size of the axes, whose margins fit the
+    tick labels), so that a figure laid out anew at each drawing would not give the same bytes twice.
+    """
+    fig.draw_without_rendering()
+    fig.set_layout_engine("none")
+    return fig
 
 
 def png_bytes(fig: Figure, dpi: int = SCREEN_DPI) -> bytes:
@@ -159,8 +177,9 @@ def place_labels(
 ) -> None:
     """Write each name beside its point, on the side where it covers the least.
 
-    A name further away is tied to its point by a thin line. avoid: further points that a name should not cover. Greedy, in the order given; the limits of the axes must be
-    final. Sizes are estimates in typographic points, which is enough to choose a side.
+    A name further away is tied to its point by a thin line. avoid: further points that a name should not cover.
+    Greedy, in the order given; the limits of the axes must be final. Sizes are estimates in typographic points, which
+    is enough to choose a side.
     """
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     width, height = (72 * 0.85 * inches for inches in fig.get_size_inches())
@@ -171,7 +190,7 @@ def place_labels(
     taken = [_around(on_paper(p), 8.0) for p in points] + [_around(on_paper(p), 2.0) for p in avoid]
     for name, point in zip(names, points, strict=True):
         x, y = on_paper(point)
-        long = 0.62 * SMALL_TEXT_SIZE * len(re.sub(r"\\[A-Za-z]+", "x", name.replace("$", "")))
+        long = _text_width(name)
         best: tuple[float, tuple[int, int], float, Box] | None = None
         for gap in GAPS:
             for right, up in SIDES:

@@ -94,7 +94,7 @@ class Trainer:
         models = [student.learner.model for student in self.students]
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
         epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
-        total = config.train.steps or math.ceil(config.train.epochs * epoch)
+        total = math.ceil(config.train.epochs * epoch) or config.train.steps
         self.clock = Clock(0, total, epoch, round(config.distill.resolved.start * total))
         self.eval_every = config.train.eval_every or epoch
         self.dev = [

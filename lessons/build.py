@@ -1,0 +1,163 @@
+"""Build lessons/NN_name.ipynb from its only source, lessons/src/NN_name.py, and execute it.
+
+    python -m lessons.build              every lesson
+    python -m lessons.build --only 00    one lesson
+    python -m lessons.build --check      build nothing; exit 1 and name each notebook that differs from its source
+
+The same source gives the same file: cell ids come from the position, no time of day and no widget state is kept, and
+text on the error stream (progress bars) is left out. A cell tagged `widget` keeps no output, since a live widget has
+none that lasts: put a static figure before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+from lessons.execution import KERNELSPEC, CellFailed, code_outputs, lesson_folder, run, stderr_texts, tags
+
+LESSONS = Path(__file__).resolve().parent
+SECONDS_PER_CELL = 1800
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_REWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # a terminal shows only what follows the last carriage return of a line
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_H1 = re.compile(r"^# \S", re.MULTILINE)
+
+
+class LessonError(Exception):
+    """A lesson breaks a rule of this file; the message says which and what to do."""
+
+
+def sources(lessons: Path) -> list[Path]:
+    """The sources of all lessons, in reading order."""
+    return sorted((lessons / "src").glob("[0-9][0-9]_*.py"))
+
+
+def load(source: Path) -> NotebookNode:
+    """The notebook that `source` describes, without outputs; the same object for the same text."""
+    nb = jupytext.read(source, fmt="py:percent")
+    nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    for position, cell in enumerate(nb.cells):
+        cell["id"] = f"{source.stem[:2]}-{position:03d}"  # jupytext invents new ids at each reading
+    titles = sum(len(_H1.findall(_FENCE.sub("", cell.source))) for cell in nb.cells if cell.cell_type == "markdown")
+    if titles != 1:
+        raise LessonError(f"{source.name} has {titles} first-level headings; give it exactly one '# Title'.")
+    return nb
+
+
+def build(source: Path, lessons: Path) -> Path:
+    """Execute the lesson at its reader's size and write the notebook. Raises LessonError or CellFailed."""
+    nb = load(source)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = lesson_folder(lessons, Path(scratch) / "lessons")
+        run(nb, folder, name=source.stem, size="lesson", timeout=SECONDS_PER_CELL)
+    for number, text in stderr_texts(nb):
+        print(f"  {source.stem}, cell {number} wrote to the error stream (left out): {text.strip()[-200:]}")
+    tidy(nb, source.name)
+    nbformat.validate(nb)
+    target = lessons / f"{source.stem}.ipynb"
+    target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
+    return target
+
+
+def tidy(nb: NotebookNode, name: str) -> None:
+    """Take out of an executed notebook, in place, all that would differ in the next run of the same code."""
+    nb.metadata.pop("widgets", None)
+    for cell in nb.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [] if "widget" in tags(cell) else _merged(cell.outputs)
+    for number, out in code_outputs(nb):
+        if _WIDGET in out.get("data", {}):
+            raise LessonError(f'{name}, cell {number} shows a widget: tag the cell with tags=["widget"].')
+
+
+def _merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Without the error stream, and with neighbouring pieces of text joined: how they are cut depends on timing."""
+    kept: list[NotebookNode] = []
+    for out in outputs:
+        if out.output_type != "stream":
+            kept.append(out)
+        elif out.name == "stdout" and kept and kept[-1].output_type == "stream":
+            kept[-1].text += out.text
+        elif out.name == "stdout":
+            kept.append(out)
+    for out in kept:
+        if out.output_type == "stream":
+            out.text = _REWRITTEN.sub("", out.text)
+        elif out.output_type == "error":  # shown on purpose; the frames name folders of this machine
+            out.traceback = [f"{out.ename}: {out.evalue}"]
+    return kept
+
+
+def check(lessons: Path = LESSONS) -> list[str]:
+    """One sentence for each notebook that is missing, stale, unexecuted or without a source; [] when all is well."""
+    found = sources(lessons)
+    if not found:
+        return [f"There is no lesson: no file NN_name.py in {(lessons / 'src').name}/ beside the notebooks."]
+    complaints = []
+    for source in found:
+        try:
+            complaints += _compare(load(source), lessons / f"{source.stem}.ipynb")
+        except LessonError as err:
+            complaints.append(str(err))
+    for notebook in sorted(lessons.glob("*.ipynb")):
+        if not (lessons / "src" / f"{notebook.stem}.py").exists():
+            complaints.append(f"{notebook.name} has no source src/{notebook.stem}.py.")
+    numbers = [source.stem[:2] for source in found]
+    complaints += [f"Two lessons have the number {n}." for n in sorted(set(numbers)) if numbers.count(n) > 1]
+    return complaints
+
+
+def _compare(expected: NotebookNode, path: Path) -> list[str]:
+    if not path.exists():
+        return [f"{path.name} has not been built: run `make lessons`."]
+    found = nbformat.read(path, as_version=4)
+    if _parts(found) != _parts(expected):
+        return [f"{path.name} differs from src/{path.stem}.py: edit the source, then run `make lessons`."]
+    code = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.strip()]
+    if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
+        return [f"{path.name} was not executed from top to bottom: run `make lessons`."]
+    return []
+
+
+def _parts(nb: NotebookNode) -> object:
+    """What the source determines: everything but outputs and execution counts."""
+    cells = [(cell.get("id"), cell.cell_type, cell.source, cell.metadata) for cell in nb.cells]
+    return nb.metadata, nb.nbformat, nb.nbformat_minor, cells
+
+
+def main(argv: list[str] | None = None, lessons: Path = LESSONS) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m lessons.build", description="Build the lessons from lessons/src.")
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 if a notebook is stale")
+    parser.add_argument("--only", metavar="NN", help="build only the lesson with this number")
+    args = parser.parse_args(argv)
+    if args.check:
+        complaints = check(lessons)
+        print("\n".join(complaints) or "The notebooks match their sources.")
+        return bool(complaints)
+    chosen = [source for source in sources(lessons) if args.only in (None, source.stem[:2])]
+    if not chosen:
+        print(f"There is no lesson {args.only or ''} in {lessons / 'src'}.", file=sys.stderr)
+        return 1
+    for source in chosen:
+        print(f"building {source.stem} ...", flush=True)
+        try:
+            build(source, lessons)
+        except (LessonError, CellFailed) as err:
+            print(err, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The command line: python -m pmd_lite train | translate | evaluate | show | data | methods (each has --help)."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import arg
+
+from pmd_lite import api, commands
+from pmd_lite.config import PRESETS, Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
+from pmd_lite.errors import UserError
+from pmd_lite.training.progress import Show
+from pmd_lite.training.trainer import Interrupted
+
+Words = tuple[str, ...]
+ABOUT = """Pareto Mutual Distillation for multilingual translation.
+
+First steps:  python -m pmd_lite train                      Auto-PMD on the toy languages, a few minutes
+              python -m pmd_lite train --method tau=1       one plain model
+              python -m pmd_lite show runs/*                the scores side by side
+"""
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Train one method on one corpus, then translate and score its test sets."""
+
+    corpus: Annotated[str, arg(aliases=["-c"])] = "toy"
+    """A toy world (toy, hard) or the directory of a corpus."""
+    method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
+    """A row of `python -m pmd_lite methods`, or tau=X."""
+    preset: Annotated[str, arg(aliases=["-p"])] = "toy"
+    """toy, small, ted8 or wmt6: the defaults of all the options below."""
+    out: Path | None = None
+    """Run directory; by default runs/CORPUS-METHOD-seedN. A run begun there is continued."""
+    direction: Literal["m2o", "o2m"] | None = None
+    """Turn the pairs round: many into one, or one into many."""
+    samplers: Words = ()
+    """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
+    resume: Literal["auto", "never"] = "auto"
+    """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
+    show: Show = "auto"
+    """bar, lines, off; auto is a bar in a terminal."""
+    tau: float = 5.0
+    """Temperature of the student that favours small languages."""
+    train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
+    distill: Annotated[DistillConfig, arg(name="")] = DistillConfig()
+    optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
+    model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+
+    @classmethod
+    def of_preset(cls, name: str) -> TrainArguments:
+        """Arguments whose defaults are a preset's."""
+        if name not in PRESETS:
+            raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+        c = PRESETS[name]
+        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, optim=c.optim, model=c.model,
+                   tokenizer=c.tokenizer)  # fmt: skip
+
+    @property
+    def config(self) -> Config:
+        """The configuration these arguments spell out."""
+        return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.tau)
+
+    def run(self) -> None:
+        """Train, print the table and say what to do next."""
+        corpus = api.load_corpus(self.corpus, direction=self.direction)
+        for warning in corpus.warnings:
+            print(f"note: {warning}", file=sys.stderr)
+        run = api.train(
+            corpus, self.method, self.config, out=self.out, samplers=self.samplers or None, resume=self.resume,
+            show=self.show,
+        )  # fmt: skip
+        print(run.table().to_text())
+        print(f"\nCurves and figures: python -m pmd_lite show {run.path} --figures")
+
+
+def _preset_of(words: list[str]) -> str:
+    """The value of --preset, wherever it stands: it decides the defaults that --help shows."""
+    for i, word in enumerate(words):
+        if word in ("--preset", "-p") and i + 1 < len(words):
+            return words[i + 1]
+        if word.startswith("--preset="):
+            return word.partition("=")[2]
+    return "toy"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        defaults = TrainArguments.of_preset(_preset_of(words))
+
+        def train(arguments: Annotated[TrainArguments, arg(name="")] = defaults) -> None:
+            """Train one method on one corpus, then translate and score its test sets."""
+            arguments.run()
+
+        table = {
+            "train": train, "translate": commands.translate, "evaluate": commands.evaluate, "show": commands.show,
+            "data": commands.data, "methods": commands.methods,
+        }  # fmt: skip
+        tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
+    except Interrupted as stopped:
+        print(f"\npmd_lite: {stopped}", file=sys.stderr)
+        return 130
+    except UserError as error:
+        print(f"pmd_lite: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\npmd_lite: stopped at once; what was saved last is whole. Give the same command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

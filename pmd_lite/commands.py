@@ -1,0 +1,165 @@
+"""The commands of the command line other than train; their docstrings are the help texts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from pmd_lite import api
+from pmd_lite.data.corpus import load_corpus, write_corpus
+from pmd_lite.data.toy_world import WORLDS
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tables import Table
+from pmd_lite.methods import METHODS
+from pmd_lite.run import Run, bleu_table
+from pmd_lite.sampling.temperature import temperature_probabilities
+
+
+def translate(
+    run: Positional[Path],
+    pair: str,
+    file: Path | None = None,
+    student: int = 1,
+    beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
+) -> None:
+    """Translate sentences, one a line, from a file or standard input.
+
+    Args:
+        run: run directory.
+        pair: language pair the run was trained on, such as fr-en.
+        file: text file, UTF-8; standard input when absent.
+        student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
+        beam: beam width; 1 is greedy.
+    """
+    try:
+        text = file.read_text(encoding="utf-8") if file else sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({error})") from None
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for line in Run(run).translate(lines, pair, student - 1, beam):
+        print(line)
+
+
+def evaluate(
+    run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test", beam: int | None = None
+) -> None:
+    """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
+
+    Args:
+        run: run directory.
+        corpus: toy world or corpus directory; by default where the run found it.
+        split: valid or test.
+        beam: beam width; by default the run's.
+    """
+    seen = Run(run)
+    found = _corpus_of(seen, corpus)
+    scores = seen.evaluate(found, split, beam)
+    rows = [[name, *(score["bleu"] for score in of.values())] for name, of in scores.items()]
+    print(Table(["BLEU", *seen.pairs], rows, digits=1).to_text())
+    first = next(iter(scores["model_1"].values()))
+    print(f"signature: {first['signature']}")
+
+
+def _corpus_of(run: Run, name: str | None) -> api.Corpus:
+    """The corpus a run was trained on, turned the same way round."""
+    place = name or run.corpus["path"] or run.corpus["name"]
+    found = api.load_corpus(place)
+    return found if list(found.pairs) == run.pairs else found.reversed()
+
+
+def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
+    """Print the scores of runs side by side, and where each stands.
+
+    Args:
+        runs: one or more run directories, e.g. runs/*.
+        figures: also draw dev loss, distillation weights and frontier into RUN/figures (PNG and PDF).
+    """
+    seen = [Run(path) for path in runs]
+    if not seen:
+        raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
+    for run in seen:
+        lines = run.evaluations(0)
+        state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
+        print(f"{run.path}: {run.method.name} on {run.corpus['name']}, {state}")
+    scored = [run for run in seen if (run.path / "scores.json").exists()]
+    if scored:
+        print(bleu_table(scored).to_text())
+    if figures:
+        _draw(seen, scored)
+
+
+def _draw(seen: list[Run], scored: list[Run]) -> None:
+    from pmd_lite.teaching.plots import save_figure
+
+    for run in seen:
+        folder = run.path / "figures"
+        if run.evaluations(0):
+            print(*save_figure(run.plot_dev_loss(), folder / "dev_loss"))
+        if len(run.labels) > 1 and run.evaluations(0):
+            print(*save_figure(run.plot_alphas(), folder / "alphas"))
+    if scored:
+        print(*save_figure(scored[-1].plot_frontier(*scored[:-1]), scored[-1].path / "figures" / "frontier"))
+
+
+def data(
+    name: Positional[str],
+    inputs: Positional[tuple[Path, ...]] = (),
+    out: Path | None = None,
+    seed: int = 0,
+    direction: Literal["m2o", "o2m"] = "m2o",
+) -> None:
+    """Build, or look at, a corpus directory.
+
+    Args:
+        name: toy or hard (invented languages), catalogs6 (six real languages from installed packages), local (your own
+            parallel files), or show.
+        inputs: for local, files or directories; for show, the corpus directory.
+        out: the directory to write.
+        seed: of what is drawn at random.
+        direction: for the invented languages: many-to-one or one-to-many.
+    """
+    if name == "show":
+        if len(inputs) != 1:
+            raise UserError("data show takes one corpus directory")
+        _show_corpus(inputs[0])
+        return
+    if out is None:
+        raise UserError(f"data {name} needs --out DIR, the directory to write")
+    if name in WORLDS:
+        write_corpus(api.load_corpus(name, seed=seed, direction=direction), out)
+    elif name == "catalogs6":
+        from data_scripts import catalogs6
+
+        catalogs6.build(out, seed=seed)
+    elif name == "local":
+        from data_scripts import local
+
+        local.build(out, *inputs)
+    else:
+        raise UserError(f"no corpus {name!r}; there are {', '.join(WORLDS)}, catalogs6, local, and show")
+    _show_corpus(out)
+
+
+def _show_corpus(path: Path) -> None:
+    corpus = load_corpus(path)
+    print(f"{corpus.name}: {corpus.direction}, licence {corpus.licence}")
+    shares = [temperature_probabilities(corpus.sizes, tau).tolist() for tau in (1, 5)]
+    rows = [
+        [pair, len(corpus.train[pair]), len(corpus.valid[pair]), len(corpus.test[pair]), shares[0][i], shares[1][i]]
+        for i, pair in enumerate(corpus.pairs)
+    ]
+    print(Table(["pair", "train", "valid", "test", "share tau=1", "share tau=5"], rows, best=None, digits=3).to_text())
+    for pair in corpus.pairs:
+        src, trg = corpus.train[pair][0]
+        print(f"{pair}: {src}  ->  {trg}")
+    for warning in corpus.warnings:
+        print(f"note: {warning}")
+
+
+def methods() -> None:
+    """List the methods: what each student samples by, and what one update costs in forward passes (F) of one model."""
+    rows = [[row.name, " | ".join(row.samplers), row.passes, row.about] for row in METHODS.values()]
+    print(Table(["method", "samplers", "cost in F", "what it does"], rows, best=None).to_text())

@@ -1,0 +1,49 @@
+"""The figures of runs: reads curves and scores from run directories and hands plain data to `plots`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pmd_lite.run import Run
+from pmd_lite.teaching import plots
+from pmd_lite.teaching.style import LessonFigure
+
+
+def _labels(runs: Sequence[Run]) -> list[tuple[Run, int, str]]:
+    """(run, student, label) of every student; equal labels of different runs get the run's folder name."""
+    found = [(run, i, label) for run in runs for i, label in enumerate(run.labels)]
+    names = [label for _, _, label in found]
+    return [(r, i, name if names.count(name) == 1 else f"{name}, {r.path.name}") for r, i, name in found]
+
+
+def dev_loss_of(runs: Sequence[Run]) -> LessonFigure:
+    """Dev loss per pair of every student of runs that were evaluated at the same steps."""
+    steps, _ = runs[0].curve("dev_loss")
+    losses = {label: run.curve("dev_loss", i)[1] for run, i, label in _labels(runs)}
+    names = ", ".join(losses)
+    return plots.dev_loss(steps, losses, alt=f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {names}")
+
+
+def alphas_of(run: Run) -> LessonFigure:
+    """Distillation weights of every student of one run."""
+    steps, _ = run.curve("alpha")
+    alphas = {label: run.curve("alpha", i)[1] for i, label in enumerate(run.labels)}
+    ends = "; ".join(f"{label}: " + ", ".join(f"{p} {a[-1]:.2f}" for p, a in of.items()) for label, of in alphas.items())
+    return plots.alpha_over_time(steps, alphas, alt=f"Distillation weights over {steps[-1]} steps. At the end {ends}")
+
+
+def frontier_of(runs: Sequence[Run]) -> LessonFigure:
+    """Every student on the plane of low- and high-resource BLEU, with the baselines' frontier and arrows A -> A'.
+
+    An arrow joins a single model to the student of a mutual run that samples at the same temperature.
+    """
+    points, single, ours = {}, {}, {}
+    for run, i, label in _labels(runs):
+        points[label] = run.point(i)
+        spec = run.method.samplers[i]
+        tau = f"tau={run.config.tau:g}" if spec == "tau" else spec
+        (single if len(run.labels) == 1 else ours)[label] = tau
+    arrows = [(a, b) for a, tau in single.items() for b, other in ours.items() if tau == other]
+    text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in points.items())
+    return plots.frontier(points, alt=f"Average BLEU of low- and high-resource pairs. {text}", baselines=list(single),
+                          ours=list(ours), arrows=arrows)  # fmt: skip

@@ -1,0 +1,58 @@
+"""Shared pieces: a corpus small enough to train on in a blink, and trainers over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pmd_lite.config import Config, preset
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import train_tokenizer
+from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
+from pmd_lite.data.toy import toy_corpus
+from pmd_lite.methods import get_method, make_samplers
+from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.trainer import Trainer
+
+torch.set_num_threads(1)  # the same bits whatever else the machine is doing
+
+TINY: dict[str, Any] = {
+    "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 32, "dropout": 0.2, "max_len": 64,
+    "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1, "update_every": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus() -> Corpus:
+    """Six invented languages, 60 to 10 training pairs."""
+    return toy_corpus("toy", head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
+    config = preset("toy", **TINY)
+    return encode_corpus(tiny_corpus, train_tokenizer(tiny_corpus, config.tokenizer), config.model.max_len)
+
+
+MakeTrainer = Callable[..., Trainer]
+
+
+@pytest.fixture
+def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
+    """make_trainer("auto-pmd", steps=8, ...) -> a Trainer in a directory of its own."""
+    count = 0
+
+    def make(method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None, **overrides: Any) -> Trainer:
+        nonlocal count
+        count += 1
+        config: Config = preset("toy", **{**TINY, **overrides})
+        row = get_method(method, samplers)
+        rundir = RunDir(path or tmp_path / f"run{count}")
+        rundir.path.mkdir(parents=True, exist_ok=True)
+        return Trainer(tiny_encoded, config, make_samplers(row, tiny_encoded.sizes, config.tau), row.distiller, rundir, "off")
+
+    return make

@@ -1,0 +1,212 @@
+"""BLEU, chrF and significance: parity with independent routes, the Chinese tokenizer, and honest p-values."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.bleu import compare_systems, corpus_bleu, exact_match, tokenizer_for
+
+WORDS = [f"w{i}" for i in range(40)]
+
+
+def noisy(lines: list[str], share: float, seed: int) -> list[str]:
+    """Replace a share of the words by random ones."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choice(WORDS) if rng.random() < share else w for w in line.split()) for line in lines]
+
+
+@pytest.fixture
+def refs() -> list[str]:
+    rng = random.Random(0)
+    return [" ".join(rng.choice(WORDS) for _ in range(rng.randint(5, 14))) for _ in range(60)]
+
+
+def bleu_by_hand(hyps: list[str], refs: list[str]) -> float:
+    """Papineni et al. 2002 for words between spaces, without smoothing."""
+    hit, all_ = Counter(), Counter()
+    for hyp, ref in zip(hyps, refs, strict=True):
+        h, r = hyp.split(), ref.split()
+        for n in range(1, 5):
+            grams, known = (Counter(tuple(x[i : i + n]) for i in range(len(x) - n + 1)) for x in (h, r))
+            hit[n] += (grams & known).total()
+            all_[n] += grams.total()
+    hyp_len, ref_len = sum(len(h.split()) for h in hyps), sum(len(r.split()) for r in refs)
+    penalty = min(1.0, math.exp(1 - ref_len / hyp_len))
+    return 100 * penalty * math.exp(sum(math.log(hit[n] / all_[n]) for n in range(1, 5)) / 4)
+
+
+def test_bleu_of_one_sentence_counted_on_paper() -> None:
+    # 5 of 6 words, 3 of 5 bigrams, 2 of 4 trigrams, 1 of 3 four-grams, equal lengths: the fourth root of 1/12.
+    score = corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], "en")
+    assert score.bleu == pytest.approx(100 * (1 / 12) ** 0.25)
+
+
+def test_bleu_with_brevity_penalty_counted_on_paper() -> None:
+    # Every n-gram is right, but 5 words stand for 6.
+    score = corpus_bleu(["the cat sat on a"], ["the cat sat on a mat"], "en")
+    assert score.bleu == pytest.approx(100 * math.exp(-1 / 5))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.4])
+def test_bleu_agrees_with_an_independent_implementation(refs: list[str], share: float) -> None:
+    hyps = noisy(refs, share, seed=1)
+    hyps[3] = hyps[3].rsplit(" ", 1)[0]  # lengths differ, so that the brevity penalty takes part
+    assert corpus_bleu(hyps, refs, "tur").bleu == pytest.approx(bleu_by_hand(hyps, refs))
+
+
+def test_scores_agree_with_sacrebleu_functions(refs: list[str]) -> None:
+    hyps = noisy(refs, 0.3, seed=2)
+    score = corpus_bleu(hyps, refs, "de")
+    assert score.bleu == pytest.approx(sacrebleu.corpus_bleu(hyps, [refs], tokenize="13a").score)
+    assert score.chrf == pytest.approx(sacrebleu.corpus_chrf(hyps, [refs]).score)
+
+
+def test_scores_agree_with_the_sacrebleu_command_line(tmp_path: Path) -> None:
+    hyps = ["我喜欢苹果, really.", "他们没有来。", "Il dit: «oui»!"]
+    refs = ["我喜欢红苹果, really.", "他们昨天没有来。", "Il dit : «oui»!"]
+    for name, lines in (("hyp", hyps), ("ref", refs)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-b", "-w", "6", "-m", "bleu", "--tokenize", "zh"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SACREBLEU")} | {"PYTHONUTF8": "1"}
+    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8", check=True)
+    assert corpus_bleu(hyps, refs, "zh").bleu == pytest.approx(float(run.stdout), abs=1e-5)
+
+
+def test_chinese_is_scored_by_character_and_not_as_one_word() -> None:
+    # One character of ten is wrong. The default tokenizer sees one word, wrong as a whole.
+    hyps, refs = ["我们昨天在河边看书了"], ["我们昨天在河里看书了"]
+    assert corpus_bleu(hyps, refs, "en").bleu == 0
+    by_character = [" ".join(hyps[0])], [" ".join(refs[0])]
+    assert corpus_bleu(hyps, refs, "zh").bleu == pytest.approx(bleu_by_hand(*by_character))
+    assert corpus_bleu(hyps, refs, "zho").bleu == corpus_bleu(hyps, refs, "zh").bleu > 50
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [("zh", "zh"), ("zho", "zh"), ("zh_cn", "zh"), ("ZH", "zh"), ("ja", "ja-mecab"), ("ko", "ko-mecab"), ("tr", "13a"),
+     ("fra", "13a"), ("tur", "13a"), ("en", "13a"), ("pt_br", "13a")],
+)  # fmt: skip
+def test_tokenizer_follows_the_language(language: str, tokenizer: str) -> None:
+    assert tokenizer_for(language) == tokenizer
+
+
+@pytest.mark.parametrize("language", ["en-zh", "zh-en", ""])
+def test_a_pair_is_not_a_target_language(language: str) -> None:
+    with pytest.raises(UserError, match="one target language"):
+        corpus_bleu(["a"], ["a"], language)
+
+
+@pytest.mark.parametrize(("language", "module", "extra"), [("ja", "MeCab", "ja"), ("ko", "mecab_ko", "ko")])
+def test_missing_tokenizer_names_the_command_that_installs_it(language: str, module: str, extra: str) -> None:
+    if importlib.util.find_spec(module):
+        assert "mecab" in corpus_bleu(["a b c d"], ["a b c d"], language).signature
+    else:
+        with pytest.raises(UserError, match=re.escape(f'pip install "sacrebleu[{extra}]"')):
+            corpus_bleu(["a"], ["a"], language)
+
+
+def test_signatures_say_how_the_number_was_made() -> None:
+    score = corpus_bleu(["a b c d"], ["a b c d"], "zh")
+    bleu = dict(item.split(":") for item in score.signature.split("|"))
+    assert bleu["tok"] == "zh" and bleu["smooth"] == "exp" and bleu["case"] == "mixed" and bleu["nrefs"] == "1"
+    assert bleu["version"] == sacrebleu.__version__
+    assert corpus_bleu(["a b c d"], ["a b c d"], "de").signature == score.signature.replace("tok:zh", "tok:13a")
+    assert score.chrf_signature.endswith(f"version:{sacrebleu.__version__}") and "nc:6|nw:0" in score.chrf_signature
+
+
+@pytest.mark.parametrize(
+    ("hyps", "refs", "words"),
+    [([], [], "Nothing to score"), (["a"], ["a", "b"], "1 translations but 2 references"),
+     ("ab", ["a", "b"], "single string"), (["a", None], ["a", "b"], "Number 2 of the translations is a NoneType")],
+)  # fmt: skip
+def test_bad_lists_are_refused(hyps: list[str], refs: list[str], words: str) -> None:
+    for score in (lambda: corpus_bleu(hyps, refs, "en"), lambda: exact_match(hyps, refs)):
+        with pytest.raises(UserError, match=words):
+            score()
+
+
+def test_exact_match_counts_whole_sentences() -> None:
+    assert exact_match(["a b", "a  b", "c\n", "D"], ["a b", "a b", "c", "d"]) == 50.0
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+def test_comparison_tells_better_from_equal(refs: list[str], method: str) -> None:
+    base = noisy(refs, 0.4, seed=3)
+    systems = {"base": base, "same": list(base), "better": noisy(refs, 0.1, seed=4)}
+    rows = compare_systems(refs, systems, "en", method=method, n=200)  # type: ignore[arg-type]
+    assert [row.system for row in rows] == ["base", "same", "better"]
+    alone = [corpus_bleu(hyps, refs, "en").bleu for hyps in systems.values()]
+    assert [row.bleu for row in rows] == pytest.approx(alone)
+    assert rows[0].p_value is None and rows[1].p_value == 1.0 and rows[2].p_value == pytest.approx(1 / 201)
+    assert all(0 < row.ci < row.bleu for row in rows)
+    assert "seed:12345" in rows[0].signature and "tok:13a" in rows[0].signature
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_few_differing_sentences_are_no_evidence(refs: list[str], method: str, k: int) -> None:
+    # All k differences favour the baseline, and still a coin shows one face k times in 2 of 2**k trials.
+    worse = [noisy([r], 0.9, seed=5)[0] if i < k else r for i, r in enumerate(refs)]
+    row = compare_systems(refs, {"right": refs, "worse": worse}, "en", method=method, n=200)[1]  # type: ignore[arg-type]
+    assert row.p_value is not None and row.p_value >= 2 / 2**k
+
+
+def test_randomisation_agrees_with_all_swaps_done_by_hand() -> None:
+    # Eight sentences have 2**8 swaps: few enough to do every one. A swap that ties with the observed difference
+    # counts in full here and not in sacreBLEU, hence the two bounds.
+    rng = random.Random(6)
+    refs = [" ".join(rng.choice(WORDS) for _ in range(10)) for _ in range(8)]
+    a, b = noisy(refs, 0.4, seed=7), noisy(refs, 0.25, seed=8)
+    observed = abs(bleu_by_hand(a, refs) - bleu_by_hand(b, refs))
+    strict = ties = 0
+    for mask in range(256):
+        swapped = [(y, x) if mask >> i & 1 else (x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+        gap = abs(bleu_by_hand([x for x, _ in swapped], refs) - bleu_by_hand([y for _, y in swapped], refs))
+        strict += gap > observed + 1e-9
+        ties += gap >= observed - 1e-9
+    p_value = compare_systems(refs, {"a": a, "b": b}, "en", method="randomisation", n=4000)[1].p_value
+    assert p_value is not None and strict / 256 - 0.04 < p_value < ties / 256 + 0.04
+
+
+def test_comparison_depends_on_its_arguments_alone(
+    refs: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    systems = {"a": noisy(refs, 0.3, seed=9), "b": noisy(refs, 0.29, seed=10)}
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    plain = compare_systems(refs, systems, "en", n=50)
+    assert "SACREBLEU_SEED" not in os.environ
+    level = logging.getLogger("sacrebleu").level
+    for value in ("7", "none", "not a number"):
+        monkeypatch.setenv("SACREBLEU_SEED", value)
+        assert compare_systems(refs, systems, "en", n=50) == plain
+        assert os.environ["SACREBLEU_SEED"] == value
+    assert compare_systems(refs, systems, "en", n=50, seed=2) != plain
+    assert logging.getLogger("sacrebleu").level == level
+    compare_systems([f"{r} ." for r in refs] * 2, {k: [f"{h} ." for h in v] * 2 for k, v in systems.items()}, "en", n=5)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bad_comparisons_are_refused(refs: list[str]) -> None:
+    two = {"a": refs, "b": refs}
+    for systems, options, words in (
+        ({"a": refs}, {}, "at least two systems"),
+        (two | {"c": refs[1:]}, {}, '59 translations of "c" but 60 references'),
+        (two, {"method": "t-test"}, "bootstrap"),
+        (two, {"seed": 0}, "seed = 0"),
+        (two, {"n": 0}, "n = 0"),
+    ):
+        with pytest.raises(UserError, match=words):
+            compare_systems(refs, systems, "en", **options)  # type: ignore[arg-type]

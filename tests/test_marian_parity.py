@@ -1,0 +1,108 @@
+"""The same network as Marian (Hugging Face's MarianMTModel), an implementation nobody here wrote. Nothing is downloaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pmd_lite.model.decoding import translate_batch
+from pmd_lite.model.transformer import Transformer
+
+transformers = pytest.importorskip("transformers")
+
+VOCAB, PAD, EOS = 37, 0, 3  # Marian starts the decoder with the pad token: BOS is PAD here
+
+
+def build_marian(activation: str, share: bool) -> Any:
+    """A small random Marian model: post-norm, scaled embeddings, sines and cosines side by side."""
+    config = transformers.MarianConfig(
+        vocab_size=VOCAB, decoder_vocab_size=VOCAB, d_model=24, max_position_embeddings=32,
+        encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=40, decoder_ffn_dim=40, activation_function=activation, dropout=0.0, scale_embedding=True,
+        share_encoder_decoder_embeddings=share, tie_word_embeddings=True, init_std=0.3,
+        pad_token_id=PAD, eos_token_id=EOS, bos_token_id=PAD, decoder_start_token_id=PAD, forced_eos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    marian = transformers.MarianMTModel(config).eval()
+    for name, parameter in marian.named_parameters():
+        if name.endswith("bias") or "layer_norm" in name:
+            torch.nn.init.normal_(parameter, mean=0.3, std=0.3)
+    # Marian's extra bias of the output, which our output does not have. It is zero before training.
+    assert not marian.final_logits_bias.any()
+    return marian
+
+
+def copy_weights(marian: Any, share: bool) -> Transformer:
+    """Our model with Marian's weights."""
+    config = marian.config
+    ours = Transformer(
+        VOCAB, d_model=24, heads=4, encoder_layers=2, decoder_layers=3, ffn=40, dropout=0.0, norm="post",
+        tie="all" if share else "decoder", activation=config.activation_function, max_len=32, pad=PAD,
+    )  # fmt: skip
+    encoder, decoder = marian.model.encoder, marian.model.decoder
+    state = {"embedding.weight": decoder.embed_tokens.weight}
+    if not share:
+        state["src_embedding.weight"] = encoder.embed_tokens.weight
+
+    def copy(name: str, *modules: Any) -> None:
+        for part in ("weight", "bias"):
+            state[f"{name}.{part}"] = torch.cat([getattr(module, part) for module in modules])
+
+    for side, layers in (("encoder", encoder.layers), ("decoder", decoder.layers)):
+        for i, layer in enumerate(layers):
+            attention, here = layer.self_attn, f"{side}.{i}"
+            copy(f"{here}.self_attention.qkv", attention.q_proj, attention.k_proj, attention.v_proj)
+            copy(f"{here}.self_attention.out", attention.out_proj)
+            copy(f"{here}.self_residual.norm", layer.self_attn_layer_norm)
+            copy(f"{here}.feed_forward.inner", layer.fc1)
+            copy(f"{here}.feed_forward.outer", layer.fc2)
+            copy(f"{here}.ffn_residual.norm", layer.final_layer_norm)
+            if side == "decoder":
+                cross = layer.encoder_attn
+                copy(f"{here}.cross_attention.query", cross.q_proj)
+                copy(f"{here}.cross_attention.kv", cross.k_proj, cross.v_proj)
+                copy(f"{here}.cross_attention.out", cross.out_proj)
+                copy(f"{here}.cross_residual.norm", layer.encoder_attn_layer_norm)
+    ours.load_state_dict(state)
+    return ours.eval()
+
+
+def sentences() -> Tensor:
+    """Four source sentences that end in EOS, padded on the right."""
+    ids = torch.randint(EOS + 1, VOCAB, (4, 9), generator=torch.Generator().manual_seed(1))
+    for row, length in enumerate((9, 4, 6, 2)):
+        ids[row, length - 1] = EOS
+        ids[row, length:] = PAD
+    return ids
+
+
+@pytest.mark.parametrize("activation", ["swish", "relu", "gelu"])
+@pytest.mark.parametrize("share", [True, False])
+def test_same_logits(activation: str, share: bool) -> None:
+    marian = build_marian(activation, share)
+    ours = copy_weights(marian, share)
+    src = sentences()
+    trg_in = torch.randint(EOS + 1, VOCAB, (4, 7), generator=torch.Generator().manual_seed(2))
+    trg_in[:, 0] = PAD
+    with torch.no_grad():
+        expected = marian(input_ids=src, attention_mask=src.ne(PAD), decoder_input_ids=trg_in).logits
+        logits = ours(src, trg_in)
+    assert expected.std() > 1  # logits that are all alike would prove little
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_same_greedy_translations() -> None:
+    marian = build_marian("swish", share=True)
+    ours = copy_weights(marian, share=True)
+    src = sentences()
+    generated = marian.generate(
+        input_ids=src, attention_mask=src.ne(PAD), num_beams=1, do_sample=False, max_new_tokens=12,
+        bad_words_ids=[[PAD]],
+    )  # fmt: skip
+    expected = [[token for token in row.tolist() if token not in (PAD, EOS)] for row in generated]
+    found = translate_batch(ours, src, beam=1, max_len=12, bos=PAD, eos=EOS, pad=PAD)
+    assert [hypothesis.tokens for hypothesis in found] == expected
+    assert len({tuple(tokens) for tokens in expected}) == 4

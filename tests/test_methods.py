@@ -1,0 +1,135 @@
+"""The method table: every row can be built, and a request that names no row is answered with help."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pmd_lite.config import DistillConfig
+from pmd_lite.distillation.auto import AutoPMD, DynamicMD
+from pmd_lite.distillation.mutual import BiPMD, NoDistillation, UniPMD
+from pmd_lite.errors import UserError
+from pmd_lite.methods import METHODS, Method, get_method, make_samplers, parse_tau, student_labels
+from pmd_lite.sampling.temperature import temperature_probabilities
+
+SIZES = [5000, 800, 60]
+# What each method is, said a second time: temperatures of its students (None: the config's), and what distils.
+EXPECTED: dict[str, tuple[list[float | None], type[NoDistillation]]] = {
+    "tau=1": ([1], NoDistillation),
+    "tau=5": ([5], NoDistillation),
+    "vanilla-md": ([1, 1], BiPMD),
+    "vanilla-md-tau": ([None, None], BiPMD),
+    "uni-pmd": ([1, None], UniPMD),
+    "bi-pmd": ([1, None], BiPMD),
+    "auto-pmd": ([1, None], AutoPMD),
+    "dynamic-md": ([1, None], DynamicMD),
+}
+
+
+def test_the_table_above_has_every_row_that_it_knows_of() -> None:
+    assert EXPECTED.keys() <= METHODS.keys()
+    assert all(name == row.name for name, row in METHODS.items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_row_builds_its_samplers_and_its_distiller(name: str) -> None:
+    row = get_method(name)
+    samplers = make_samplers(row, SIZES, tau=3.0)
+    assert len(samplers) == len(row.samplers) == len(student_labels(row, 3.0))
+    for sampler in samplers:
+        assert sampler.probabilities().shape == (len(SIZES),)
+        assert float(sampler.probabilities().sum()) == pytest.approx(1)
+    distiller = row.distiller([nn.Linear(1, 1) for _ in samplers], len(SIZES), DistillConfig())
+    assert distiller.weights().shape == (len(samplers), len(SIZES))
+    assert row.about and row.passes
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_row_is_the_method_it_says(name: str) -> None:
+    taus, distiller = EXPECTED[name]
+    row = get_method(name)
+    assert row.distiller is distiller
+    samplers = make_samplers(row, SIZES, tau=3.0)
+    assert len(samplers) == len(taus)
+    for sampler, tau in zip(samplers, taus, strict=True):
+        expected = temperature_probabilities(SIZES, 3.0 if tau is None else tau)
+        torch.testing.assert_close(sampler.probabilities(), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("name", "tau"), [("tau=3", 3.0), ("tau=2.5", 2.5), ("tau=inf", math.inf), ("tau=1e2", 100.0)])
+def test_any_temperature_is_a_method(name: str, tau: float) -> None:
+    row = get_method(name)
+    assert (row.name, row.distiller) == (name, NoDistillation)
+    (sampler,) = make_samplers(row, SIZES, tau=7.0)
+    assert torch.equal(sampler.probabilities(), temperature_probabilities(SIZES, tau))
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("auto-pdm", "auto-pmd"), ("autopmd", "auto-pmd"), ("unipmd", "uni-pmd")])
+def test_an_unknown_name_suggests_the_nearest_and_lists_all(asked: str, meant: str) -> None:
+    with pytest.raises(UserError, match=f"no method called '{asked}'; did you mean '{meant}'") as raised:
+        get_method(asked)
+    assert all(name in str(raised.value) for name in METHODS)
+
+
+def test_a_name_like_nothing_suggests_nothing() -> None:
+    with pytest.raises(UserError, match="no method called 'zzz'; There are tau=1"):
+        get_method("zzz")
+
+
+@pytest.mark.parametrize("specification", ["tau=0", "tau=-3", "tau=nan", "tau=", "tau=two", "5", "temperature=5", ""])
+def test_a_sampler_that_is_no_temperature_is_refused(specification: str) -> None:
+    with pytest.raises(UserError, match=r"write tau=1, tau=5 or tau=inf"):
+        parse_tau(specification)
+
+
+def test_parse_tau() -> None:
+    assert [parse_tau(f"tau={word}") for word in ("1", "5", "2.5", "inf")] == [1.0, 5.0, 2.5, math.inf]
+
+
+# ---------------------------------------------------------------- other samplers than the row's own
+
+
+def test_three_samplers_make_three_students() -> None:
+    row = get_method("auto-pmd", ["tau=1", "tau", "tau=inf"])
+    samplers = make_samplers(row, SIZES, tau=3.0)
+    for sampler, tau in zip(samplers, (1, 3, math.inf), strict=True):
+        assert torch.equal(sampler.probabilities(), temperature_probabilities(SIZES, tau))
+    distiller = row.distiller([nn.Linear(1, 1) for _ in samplers], len(SIZES), DistillConfig())
+    assert isinstance(distiller, AutoPMD)
+    assert len(distiller.teachers(0, 0)) == 2
+    assert METHODS["auto-pmd"].samplers == ("tau=1", "tau"), "the table itself is not changed"
+
+
+@pytest.mark.parametrize("name", [name for name, (taus, _) in EXPECTED.items() if len(taus) > 1])
+def test_mutual_distillation_needs_two(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} with 1 sampler.*at least two students"):
+        get_method(name, ["tau=1"])
+
+
+def test_a_single_model_may_have_any_sampler() -> None:
+    (sampler,) = make_samplers(get_method("tau=1", ["tau"]), SIZES, tau=3.0)
+    assert torch.equal(sampler.probabilities(), temperature_probabilities(SIZES, 3))
+
+
+# ---------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize(
+    ("row", "labels"),
+    [
+        (get_method("tau=1"), ["tau=1"]),
+        (get_method("tau=2.50"), ["tau=2.5"]),
+        (get_method("tau=inf"), ["tau=inf"]),
+        (get_method("auto-pmd"), ["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=3)"]),
+        (
+            get_method("bi-pmd", ["tau=1", "tau", "tau=inf"]),
+            ["bi-pmd model_1 (tau=1)", "bi-pmd model_2 (tau=3)", "bi-pmd model_3 (tau=inf)"],
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Method) else "",
+)
+def test_labels_of_the_students(row: Method, labels: list[str]) -> None:
+    assert student_labels(row, 3.0) == labels
