@@ -95,6 +95,21 @@ def test_with_interaction_the_two_spaces_differ() -> None:
     assert choose(results(full), full) == ["up", "up"], "each pair's best vector, though the two cannot be had at once"
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@given(data=st.data(), n_pairs=st.integers(1, 3))
+@settings(deadline=None, max_examples=50)
+def test_whatever_the_losses_each_pair_takes_its_action_in_a_best_trial(
+    order: tuple[str, ...], data: st.DataObject, n_pairs: int
+) -> None:
+    space = full_space(n_pairs, order)
+    losses = st.lists(st.sampled_from([1.0, 1.5, 2.0, 2.5]), min_size=n_pairs, max_size=n_pairs)
+    rows = data.draw(st.lists(losses, min_size=len(space), max_size=len(space)))
+    for pair, action in enumerate(choose(torch.tensor(rows), space, order)):
+        least = min(row[pair] for row in rows)
+        best = {vector[pair] for vector, row in zip(space, rows, strict=True) if row[pair] == least}
+        assert action == next(a for a in order if a in best)
+
+
 # ---------------------------------------------------------------- ties
 
 

@@ -146,6 +146,7 @@ def test_plain_by_hand(lang: str, raw: str, expected: str) -> None:
         ),
         ("de", "See https://example.org for help", "Siehe https://example.org", "code"),
         ("de", "The user_id is required", "Die user_id wird gebraucht", "code"),
+        ("de", "Usage: tool [command] now", "Aufruf: tool [Befehl]", "code"),
         ("de", "Home Assistant Cloud", "Home Assistant Cloud", "same text"),
         ("de", "Open the page", "Открыть страницу", "script"),
         ("zh", "Open the page", "Ouvrir la page", "script"),

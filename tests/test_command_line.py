@@ -124,6 +124,7 @@ def test_a_mistake_gives_one_line_and_exit_2(
     if torch.cuda.is_available() and ("cuda" in words or "fp16" in words):
         pytest.skip("here this is no mistake")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("a sentence"))
     assert main(words) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("pmd_lite: error: ")

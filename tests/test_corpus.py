@@ -224,10 +224,8 @@ def test_lenient_reading_drops_the_same_line_of_both_plain_files(tmp_path: Path)
     for split in ("train", "valid", "test"):
         sources, targets = [f"s{i} {split}" for i in range(5)], [f"t{i} {split}" for i in range(5)]
         sources[1], targets[3] = " ", "\u00a0"
-        put(
-            tmp_path,
-            {f"{split}.fr-en.{code}": "\n".join(t).encode() for code, t in zip(("fr", "en"), (sources, targets))},
-        )
+        for code, side in (("fr", sources), ("en", targets)):
+            put(tmp_path, {f"{split}.fr-en.{code}": "\n".join(side).encode()})
     text = load_corpus(tmp_path, strict=False).test["fr-en"]
     assert list(text) == [(f"s{i} test", f"t{i} test") for i in (0, 2, 4)]
     assert text.where(1).endswith("test.fr-en.fr:3")

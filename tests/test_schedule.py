@@ -138,18 +138,24 @@ def test_a_pair_of_probability_0_is_never_drawn(draws: Draws, weights: list[int]
     assert not [pair for pair in drawn if padded[pair] == 0]
 
 
-class LastPoint:
-    """A generator whose uniform numbers are all the largest double below 1."""
+class Constant:
+    """A generator whose uniform numbers are all the same."""
+
+    def __init__(self, value: float):
+        self.value = value
 
     def random(self, n: int | None = None) -> float | np.ndarray:
-        largest = float(np.nextafter(1.0, 0.0))
-        return largest if n is None else np.full(n, largest)
+        return self.value if n is None else np.full(n, self.value)
 
     def permutation(self, x: np.ndarray) -> np.ndarray:
         return x
 
 
 @pytest.mark.parametrize("draws", BOTH)
-def test_not_even_where_the_last_point_rounds_up_to_1(draws: Draws, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: LastPoint())
-    assert set(draw(PairSchedule((0,), draws), shares([1, 1, 0, 0]), BLOCK)) <= {0, 1}
+@pytest.mark.parametrize("value", [0.0, float(np.nextafter(1.0, 0.0))], ids=["0", "just below 1"])
+def test_not_even_at_the_two_ends_of_the_unit_interval(
+    draws: Draws, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stratified point (63 + 0.999...) / 64 rounds up to 1 itself."""
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Constant(value))
+    assert set(draw(PairSchedule((0,), draws), shares([0, 1, 1, 0, 0]), BLOCK)) <= {1, 2}

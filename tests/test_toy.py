@@ -195,9 +195,9 @@ def test_large_lexicon_is_used() -> None:
 @pytest.mark.parametrize(("zipf", "ratio"), [(0.0, 1.0), (1.0, 10.0)])
 def test_zipf_by_hand(zipf: float, ratio: float) -> None:
     """At zipf 1 the first word comes ten times as often as the tenth."""
-    meanings = draw(ToyWorld(nouns=10, zipf=zipf), 20_000, str(zipf))
+    meanings = draw(ToyWorld(nouns=10, zipf=zipf), 8_000, str(zipf))
     first, tenth = (sum(m.subject.noun == noun for m in meanings) for noun in (NOUNS[0], NOUNS[9]))
-    assert first / tenth == pytest.approx(ratio, rel=0.15)
+    assert first / tenth == pytest.approx(ratio, rel=0.2)
 
 
 # ---------------------------------------------------------------- grammar
@@ -259,6 +259,22 @@ def test_without_homonyms_every_sentence_has_one_reading(seed: int, cast: int, n
 
 
 # ---------------------------------------------------------------- lexicons
+
+
+def test_no_two_forms_look_alike() -> None:
+    """All words with all their endings, in a lexicon large enough for short endings to collide now and then."""
+    world = ToyWorld(nouns=259, verbs=64, adjectives=40, homonyms=0, false_friends=4)
+    for seed in range(6):
+        for code, language in toy_languages(world, seed).items():
+            (plural, past, mark), word = language.endings, language.words
+            forms = [*word.values()]
+            if code == "zho":
+                assert not [a for a in forms for b in forms if a != b and b.startswith(a)], "a word begins another"
+                assert not {plural, past, mark} & set("".join(forms)), "a particle's sign is in a word"
+                continue
+            forms += [word[noun] + ending for noun in NOUNS for ending in (plural, mark, plural + mark)]
+            forms += [word[verb] + past for verb in VERBS]
+            assert len(set(forms)) == len(forms), (code, seed)
 
 
 def test_relatives_share_words_and_strangers_do_not() -> None:

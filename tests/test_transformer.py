@@ -136,7 +136,8 @@ def stack_of_torch_layers(model: Transformer, activation: object, norm: str) -> 
         if is_decoder:
             cross = ours.cross_attention
             for part in ("weight", "bias"):
-                state["multihead_attn.in_proj_" + part] = torch.cat([getattr(cross.query, part), getattr(cross.kv, part)])
+                packed = [getattr(cross.query, part), getattr(cross.kv, part)]
+                state["multihead_attn.in_proj_" + part] = torch.cat(packed)
                 state["multihead_attn.out_proj." + part] = getattr(cross.out, part)
                 state["norm2." + part] = getattr(ours.cross_residual.norm, part)
         theirs.load_state_dict(state)
@@ -325,7 +326,7 @@ def test_parameter_count_and_storage(tie: str, tables: int) -> None:
     assert len({t.data_ptr() for t in stored.values()}) == len(stored)  # nothing is stored twice
 
 
-# ------------------------------------------------------------------------------------------- determinism, devices, errors
+# ---------------------------------------------------------------------------------- determinism, devices, errors
 
 
 def test_eval_is_deterministic_and_training_depends_on_the_seed_only() -> None:

@@ -69,7 +69,7 @@ def corpus_bleu(hyps: Sequence[str], refs: Sequence[str], trg_lang: str) -> Scor
     """Score detokenised translations against one reference each: cased BLEU and chrF2.
 
     Smoothing is sacreBLEU's default ("exp"): a precision of zero counts as half of one match, then a quarter, and so
-    on. It matters only for very poor or very few translations.
+    on. It matters only for very poor or very few translations. sacreBLEU logs a warning if the text looks tokenised.
 
     Raises UserError if the lists are empty, differ in length or hold anything but strings, or if the tokenizer of the
     language is not installed.
@@ -113,7 +113,7 @@ def compare_systems(
     Raises UserError for fewer than two systems, unequal lengths, an unknown method, n < 1 or seed < 1.
     """
     _check_comparison(refs, systems, method, n, seed)
-    metric = _bleu_metric(trg_lang, force=True)
+    metric = _bleu_metric(trg_lang)
     named: list[tuple[str, Sequence[str]]] = [(name, list(hyps)) for name, hyps in systems.items()]
     with _quiet_and_seeded(seed):
         test = PairedTest(named, {"BLEU": metric}, [list(refs)], _TEST_TYPES[method], n_samples=n, n_ar_confidence=n)
@@ -156,11 +156,11 @@ def _check_comparison(
         _check_lines(hyps, refs, f'translations of "{name}"')
 
 
-def _bleu_metric(trg_lang: str, force: bool = False) -> BLEU:
-    """BLEU with the tokenizer of the language; force silences sacreBLEU's warning about text that looks tokenised."""
+def _bleu_metric(trg_lang: str) -> BLEU:
+    """BLEU with the tokenizer of the language."""
     tokenizer = tokenizer_for(trg_lang)
     try:
-        return BLEU(tokenize=tokenizer, force=force)
+        return BLEU(tokenize=tokenizer)
     except RuntimeError as error:  # MeCab is an optional extra of sacreBLEU
         extra = tokenizer.split("-")[0]
         raise UserError(

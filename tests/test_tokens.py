@@ -1,0 +1,304 @@
+"""Encoded corpora: flat arrays that say what the tokenizer says, on disk whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import threading
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmd_lite.config import TokenizerConfig
+from pmd_lite.data import tokens as module
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokens import EncodedCorpus, TokenArray, encode_corpus
+from pmd_lite.errors import UserError
+
+Sentences = list[list[int]]
+
+
+def corpus(last: str = "end", pairs: Sequence[str] = ("fr-en", "de-en")) -> Corpus:
+    """Training sentences of 1 to 12 words; `last` is the last of them."""
+    words = ["red", "green", "blue", "of", "the", "sea", "und"]
+
+    def lines(salt: int, count: int) -> list[tuple[str, str]]:
+        text = [" ".join(words[(n * salt + k * k) % 7] for k in range(1 + (n * salt) % 12)) for n in range(count)]
+        return [(f"{line} {salt}{n}", f"{n}{salt} {line[::-1]}") for n, line in enumerate(text)]
+
+    texts = {
+        pair: {"train": [*lines(3 + i, 40 - i), (last, last)], "valid": lines(50 + i, 9), "test": lines(90 + i, 2)}
+        for i, pair in enumerate(pairs)
+    }
+    return Corpus.from_texts("tiny", texts)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(corpus(), TokenizerConfig(vocab_size=60, tags="released"))
+
+
+def same(a: EncodedCorpus, b: EncodedCorpus) -> bool:
+    assert (a.pairs, a.dropped, a.sizes) == (b.pairs, b.dropped, b.sizes)
+    for one, other in zip((*a.train, *a.valid), (*b.train, *b.valid), strict=True):
+        for mine, its in ((one.src, other.src), (one.trg, other.trg)):
+            if listed(mine) != listed(its):
+                return False
+    return True
+
+
+def listed(tokens: TokenArray) -> Sentences:
+    return [tokens[i].tolist() for i in range(len(tokens))]
+
+
+# ---- TokenArray
+
+
+@given(sentences=st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=8), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_build_and_select(sentences: Sentences, data: st.DataObject) -> None:
+    whole = TokenArray.build(iter(sentences))
+    assert len(whole) == len(sentences)
+    assert listed(whole) == sentences
+    assert whole.lengths.tolist() == [len(sentence) for sentence in sentences]
+    keep = data.draw(st.lists(st.booleans(), min_size=len(sentences), max_size=len(sentences)))
+    some = whole.select(np.array(keep, dtype=np.bool_))
+    assert listed(some) == [sentence for sentence, kept in zip(sentences, keep, strict=True) if kept]
+    assert some.flat is whole.flat
+    none = some.select(np.zeros(len(some), dtype=np.bool_))
+    assert len(none) == 0 and none.lengths.sum() == 0
+
+
+# ---- encode_corpus
+
+
+def expected(text: Corpus, tokenizer: Tokenizer, split: str, max_len: int) -> list[tuple[Sentences, Sentences]]:
+    """Sentence by sentence in plain Python."""
+    out = []
+    for pair in text.pairs:
+        both = [(tokenizer.encode_src(s, pair), tokenizer.encode_trg(t, pair)) for s, t in getattr(text, split)[pair]]
+        both = [(src, trg) for src, trg in both if len(src) <= max_len and len(trg) <= max_len]
+        out.append(([src for src, _ in both], [trg for _, trg in both]))
+    return out
+
+
+@pytest.mark.parametrize("block", [1, 7, 4096])
+@pytest.mark.parametrize("max_len", [14, 20, 1000])
+def test_encoded_is_what_the_tokenizer_says(
+    tokenizer: Tokenizer, block: int, max_len: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK", block)
+    text = corpus()
+    encoded = encode_corpus(text, tokenizer, max_len)
+    assert encoded.pairs == text.pairs and encoded.tokenizer is tokenizer
+    dropped = {}
+    for name, splits in (("train", encoded.train), ("valid", encoded.valid)):
+        plain = expected(text, tokenizer, name, max_len)
+        assert [(listed(split.src), listed(split.trg)) for split in splits] == plain
+        for pair, split in zip(text.pairs, splits, strict=True):
+            if lost := len(getattr(text, name)[pair]) - len(split):
+                dropped[f"{name}.{pair}"] = lost
+    assert encoded.dropped == dropped
+    assert bool(dropped) == (max_len < 1000)
+    train = expected(text, tokenizer, "train", max_len)
+    assert encoded.sizes == [len(src) for src, _ in train]
+    assert [split.trg_tokens for split in encoded.train] == [sum(map(len, trg)) for _, trg in train]
+    assert encoded.trg_tokens == sum(sum(map(len, trg)) for _, trg in train)
+
+
+def test_max_len_counts_tags_and_end_on_either_side(tokenizer: Tokenizer) -> None:
+    long = "red sea red sea"
+    splits = {s: [(long, f"the {n}"), (f"the {n}", long)] for n, s in enumerate(("train", "valid", "test"))}
+    text = Corpus.from_texts("two", {"fr-en": splits})
+    own = train_tokenizer(text, TokenizerConfig(tags="released", byte_fallback=True))
+    longest = len(own.encode_trg(long, "fr-en"))
+    assert longest == len(own.encode_src(long, "fr-en")) > len(own.encode_src("the 0", "fr-en"))
+    assert encode_corpus(text, own, longest).dropped == {}
+    with pytest.raises(UserError, match=rf"train\.fr-en: no sentence pair fits into max_len={longest - 1}"):
+        encode_corpus(text, own, longest - 1)
+
+
+def test_no_python_object_stays_for_a_sentence(tokenizer: Tokenizer) -> None:
+    """What is kept is 4 bytes a token and 16 a sentence and side; a list for each sentence would be over 200 more."""
+    lines = [(f"red {n} sea", f"the {n} blue") for n in range(6000)]
+    text = Corpus.from_texts("many", {"fr-en": {"train": lines, "valid": [("v", "w")], "test": [("x", "y")]}})
+    own = train_tokenizer(text, TokenizerConfig(vocab_size=60, max_sentences=500))
+    encode_corpus(text, own, 64)  # what is made once and kept, whatever the size
+    tracemalloc.start()
+    try:
+        encoded = encode_corpus(text, own, 64)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    ids = len(encoded.train[0].src.flat) + len(encoded.train[0].trg.flat)
+    assert kept < 1.2 * (4 * ids + 2 * 16 * len(lines)) + 50_000
+    assert peak > kept  # or nothing was traced
+
+
+# ---- the cache
+
+
+def broken_encode(*_: object, **__: object) -> Any:
+    raise AssertionError("the text was encoded again")
+
+
+def cached(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("max_len", [20, 1000])
+def test_cached_is_the_same_and_not_made_twice(
+    tokenizer: Tokenizer, max_len: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, folder = corpus(), tmp_path / "deep" / "cache"
+    fresh = encode_corpus(text, tokenizer, max_len)
+    assert same(encode_corpus(text, tokenizer, max_len, folder), fresh)
+    (name,) = cached(folder)
+    assert re.fullmatch(r"encoded-[0-9a-f]{16}", name)
+    monkeypatch.setattr(Tokenizer, "encode", broken_encode)
+    again = encode_corpus(text, tokenizer, max_len, folder)
+    assert same(again, fresh)
+    assert cached(folder) == [name]
+    for split in again.train:  # still the file's pages, though sentences were left out
+        assert is_mapped(split.src.flat) and is_mapped(split.trg.flat)
+
+
+def is_mapped(values: object) -> bool:
+    while values is not None and not isinstance(values, np.memmap):
+        values = getattr(values, "base", None)
+    return values is not None
+
+
+def test_key_changes_with_whatever_decides_the_ids(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    text = corpus()
+    encode_corpus(text, tokenizer, 1000, tmp_path)
+    encode_corpus(text, tokenizer, 30, tmp_path)  # no new one: max_len selects from what is there
+    encode_corpus(corpus(), train_tokenizer(corpus(), tokenizer.config), 30, tmp_path)
+    assert len(cached(tmp_path)) == 1
+    others = [
+        (corpus(last="ende"), tokenizer),
+        (replace(text, pairs=text.pairs[::-1]), tokenizer),
+        (text, Tokenizer(replace(tokenizer.config, tags="paper"), text.pairs, tokenizer.models, {})),
+        (text, Tokenizer(tokenizer.config, (*text.pairs, "en-fr"), tokenizer.models, {})),  # no longer many-to-one
+        (text, train_tokenizer(text, replace(tokenizer.config, vocab_size=55))),
+        (text, train_tokenizer(corpus(last="ende"), tokenizer.config)),
+    ]
+    for count, (other_text, other) in enumerate(others, 2):
+        encoded = encode_corpus(other_text, other, 1000, tmp_path)
+        assert len(cached(tmp_path)) == count
+        assert same(encoded, encode_corpus(other_text, other, 1000))
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt(), UserError("no")])
+def test_an_interrupted_writer_leaves_nothing(
+    tokenizer: Tokenizer, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, calls = module._save, iter(range(100))
+
+    def fail_in_the_middle(path: Path, values: Any) -> None:
+        if next(calls) == 5:
+            raise error
+        save(path, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_save", fail_in_the_middle)
+        with pytest.raises(UserError if isinstance(error, OSError) else type(error)):
+            encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    assert cached(tmp_path) == []
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    assert len(cached(tmp_path)) == 1
+
+
+def test_what_a_killed_writer_left_is_not_read_and_goes(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    fresh = encode_corpus(corpus(), tokenizer, 1000)
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (name,) = cached(tmp_path)
+    half = tmp_path / f"{name}.0123.tmp"
+    (tmp_path / name).rename(half)
+    next(half.glob("*.npy")).unlink()
+    (tmp_path / "notes.tmp").write_text("mine", encoding="utf-8")
+    assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), fresh)
+    assert cached(tmp_path) == [name, "notes.tmp"]
+
+
+def test_a_second_writer_takes_what_the_first_wrote(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, save, others = corpus(), module._save, []
+
+    def another_is_faster(path: Path, values: Any) -> None:
+        if not others:
+            others.append(path)  # first, so that the other process, here a nested call, writes as usual
+            others.append(encode_corpus(text, tokenizer, 1000, tmp_path))
+        save(path, values)
+
+    monkeypatch.setattr(module, "_save", another_is_faster)
+    mine = encode_corpus(text, tokenizer, 1000, tmp_path)
+    assert len(others) == 2
+    assert same(mine, others[1])
+    assert len(cached(tmp_path)) == 1
+
+
+def test_many_writers_at_once(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    text, results = corpus(), []
+    fresh = encode_corpus(text, tokenizer, 1000)
+    gate = threading.Barrier(4)
+
+    def work() -> None:
+        gate.wait()
+        results.append(same(encode_corpus(text, tokenizer, 1000, tmp_path), fresh))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 4
+    assert len(cached(tmp_path)) == 1
+
+
+def test_a_cache_that_cannot_be_written(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory", encoding="utf-8")
+    with pytest.raises(UserError, match=r"file cannot be written .* keep the ids in memory"):
+        encode_corpus(corpus(), tokenizer, 1000, tmp_path / "file")
+
+
+def test_a_read_only_cache_serves_what_it_has(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # a superuser may write anywhere, whatever the mode says
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), fresh)
+    with pytest.raises(UserError, match="Permission denied"):
+        encode_corpus(corpus(last="ende"), tokenizer, 1000, tmp_path)
+
+
+def arrays(folder: Path, ending: str) -> Iterator[Path]:
+    yield from folder.glob(f"encoded-*/train.de-en.src{ending}")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".offsets.npy"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "other"])
+def test_a_damaged_cache_says_what_to_delete(tokenizer: Tokenizer, ending: str, damage: str, tmp_path: Path) -> None:
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (file,) = arrays(tmp_path, ending)
+    whole = file.read_bytes()
+    file.unlink()  # a mapped file is not written over
+    if damage == "other":
+        np.save(file, np.zeros(7, dtype=np.int32))
+    elif damage != "gone":
+        file.write_bytes(whole[:-40] if damage == "cut" else b"")
+    with pytest.raises(UserError, match=rf"damaged .* Delete {re.escape(str(file.parent))};"):
+        encode_corpus(corpus(), tokenizer, 1000, tmp_path)
