@@ -53,8 +53,8 @@ _PLACEHOLDER = re.compile(
     r"|\{[^{}]*\}|\$\{?[A-Za-z_]\w*\}?|\$\d|\[%"
 )
 _CODE = re.compile(
-    r"https?:|www\.|\(y/n\)|\w_|_\w|\\|(?:^|\s)[./~]+\w|\w/\w*/|(?:^|\s)--?[a-z]|\w\(\)|[][<>{}|=^@#$*\u00a7\u00a9\u2190-\u21ff]|&&|::"
-    r"|[A-Za-z]\.[A-Za-z]{2,}|[a-z][A-Z]\w*[a-z][A-Z]"
+    r"https?:|www\.|\(y/n\)|\w_|_\w|\\|(?:^|\s)[./~]+\w|\w/\w*/|(?:^|\s)--?[a-z]|\w\(\)|&&|::"
+    r"|[][<>{}|=^@#$*\u00a7\u00a9\u2190-\u21ff]|[A-Za-z]\.[A-Za-z]{2,}|[a-z][A-Z]\w*[a-z][A-Z]"
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ue000-\uf8ff\ufff0-\uffff]")
 _NOT_LATIN = re.compile("[^\\W\\d_\x00-\u024f\u1e00-\u1eff]")

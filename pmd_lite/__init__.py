@@ -6,11 +6,14 @@
     run.table()
 """
 
-from pmd_lite.api import load_corpus, train
+from pmd_lite.api import load_corpus, run_size, train, train_side_by_side
 from pmd_lite.config import PRESETS, Config, preset
 from pmd_lite.errors import UserError
 from pmd_lite.methods import METHODS
 from pmd_lite.run import Run, bleu_table
 
-__all__ = ["METHODS", "PRESETS", "Config", "Run", "UserError", "bleu_table", "load_corpus", "preset", "train"]
+__all__ = [
+    "METHODS", "PRESETS", "Config", "Run", "UserError", "bleu_table", "load_corpus", "preset", "run_size", "train",
+    "train_side_by_side",
+]  # fmt: skip
 __version__ = "0.1.0"

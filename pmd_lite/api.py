@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
+
+import torch
 
 from pmd_lite.config import Config, preset
 from pmd_lite.data import corpus as corpora
@@ -86,6 +91,38 @@ def train(
     return run
 
 
+def run_size() -> Literal["ci", "lesson"]:
+    """How large a lesson runs: the environment variable PMD_SIZE, "lesson" by default, "ci" for a quick check.
+
+    Raises UserError on another value.
+    """
+    size = os.environ.get("PMD_SIZE", "lesson")
+    if size not in ("ci", "lesson"):
+        raise UserError(f"PMD_SIZE={size!r}: set it to ci (seconds, for tests) or lesson (minutes, for reading)")
+    return "ci" if size == "ci" else "lesson"
+
+
+def train_side_by_side(jobs: Sequence[dict[str, Any]], workers: int = 2) -> list[Run]:
+    """Several runs in processes of their own, one thread each; the same bits as one after another.
+
+    Args:
+        jobs: arguments of `train` for each run, with the corpus by name or path; `corpus_options` may hold those of
+            `load_corpus`.
+        workers: processes at a time; more than the machine's cores gains nothing.
+    A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
+    """
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        paths = list(pool.map(_job, jobs))
+    return [Run(path) for path in paths]
+
+
+def _job(job: dict[str, Any]) -> Path:
+    torch.set_num_threads(1)
+    words = {"show": "off", **job}
+    corpus = load_corpus(words.pop("corpus", "toy"), **words.pop("corpus_options", {}))
+    return train(corpus, **words).path
+
+
 def _train(rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show) -> None:
     folder = rundir.path / "tokenizer"
     if (folder / "tokenizer.json").exists():
@@ -95,7 +132,7 @@ def _train(rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Sh
         tokenizer.save(folder)
     encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
     samplers = make_samplers(row, encoded.sizes, config.tau)
-    trainer = Trainer(encoded, config, samplers, row.distiller, rundir, show, row.name)
+    trainer = Trainer(encoded, config, samplers, row.distiller, rundir, show, row.name, row.first_seat)
     reason = trainer.run()
     write_json(rundir.path / "finished.json", {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.mutual import BiPMD, NoDistillation, UniPMD
@@ -20,6 +20,9 @@ class Method:
 
     samplers: one specification per student, "tau=5" with a number or inf, or "tau" for the config's own.
     passes: cost of one update of all students in forward passes F of one model (a backward pass is 2 F).
+    first_seat: number of the first student's seat. Seats decide initial weights, dropout and order of the data, so a
+        single flattened model (seat 1) starts as the very model_2 of a mutual run, and tau=1 (seat 0) as its model_1:
+        any later difference between A and A', B and B' is distillation.
     """
 
     name: str
@@ -27,11 +30,12 @@ class Method:
     distiller: type[NoDistillation]
     passes: str
     about: str
+    first_seat: int = 0
 
 
 _ROWS = (
     Method("tau=1", ("tau=1",), NoDistillation, "3", "one model, pairs drawn in proportion to their size (Eq. 2)"),
-    Method("tau=5", ("tau=5",), NoDistillation, "3", "one model, flattened sampling; any tau=X works, tau=inf too"),
+    Method("tau=5", ("tau=5",), NoDistillation, "3", "one model, flattened sampling; any tau=X works, tau=inf too", 1),
     Method("vanilla-md", ("tau=1", "tau=1"), BiPMD, "8", "mutual distillation, both students at tau=1"),
     Method("vanilla-md-tau", ("tau", "tau"), BiPMD, "8", "mutual distillation, both students at the config's tau"),
     Method("uni-pmd", ("tau=1", "tau"), UniPMD, "6 to 8", "Eq. 5: per pair, only the worse student learns"),
@@ -50,8 +54,8 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
     if name in METHODS:
         row = METHODS[name]
     elif name.startswith("tau="):
-        parse_tau(name)
-        row = Method(name, (name,), NoDistillation, "3", METHODS["tau=5"].about)
+        seat = 0 if parse_tau(name) == 1 else 1
+        row = Method(name, (name,), NoDistillation, "3", METHODS["tau=5"].about, seat)
     else:
         near = difflib.get_close_matches(name, METHODS, 1, 0.3)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -60,7 +64,7 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         return row
     if row.distiller is not NoDistillation and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
-    return Method(row.name, tuple(samplers), row.distiller, row.passes, row.about)
+    return replace(row, samplers=tuple(samplers))
 
 
 def parse_tau(specification: str) -> float:

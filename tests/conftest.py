@@ -53,6 +53,7 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
         row = get_method(method, samplers)
         rundir = RunDir(path or tmp_path / f"run{count}")
         rundir.path.mkdir(parents=True, exist_ok=True)
-        return Trainer(tiny_encoded, config, make_samplers(row, tiny_encoded.sizes, config.tau), row.distiller, rundir, "off")
+        samplers_made = make_samplers(row, tiny_encoded.sizes, config.tau)
+        return Trainer(tiny_encoded, config, samplers_made, row.distiller, rundir, "off", first_seat=row.first_seat)
 
     return make

@@ -42,13 +42,16 @@ class Interrupted(UserError):
 class Student:
     """A learner with its own sampler, its own draws and its own order of batches."""
 
-    def __init__(self, index: int, encoded: EncodedCorpus, config: Config, sampler: Sampler, device: torch.device):
+    def __init__(
+        self, index: int, seat: int, encoded: EncodedCorpus, config: Config, sampler: Sampler, device: torch.device
+    ):
+        """`seat` decides initial weights, dropout and order of the data (see `Method.first_seat`)."""
         seed, train = config.train.seed, config.train
         self.index, self.sampler = index, sampler
-        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, index))
-        self.schedule = PairSchedule((seed, index, 2), train.draws)
+        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, seat))
+        self.schedule = PairSchedule((seed, seat, 2), train.draws)
         self.streams = [
-            PairStream(split, pair, train.tokens, (seed, index, 3, pair)) for pair, split in enumerate(encoded.train)
+            PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
         ]
         self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
         self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
@@ -85,12 +88,14 @@ class Trainer:
 
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
-        rundir: RunDir, show: Show = "auto", name: str = "train",
+        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0,
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
         self.device = pick_device(config.train.device, config.train.precision)
         with preserved_rng():
-            self.students = [Student(i, encoded, config, s, self.device) for i, s in enumerate(samplers)]
+            self.students = [
+                Student(i, first_seat + i, encoded, config, sampler, self.device) for i, sampler in enumerate(samplers)
+            ]
         models = [student.learner.model for student in self.students]
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
         epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
