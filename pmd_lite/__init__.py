@@ -1,9 +1,9 @@
 """Pareto Mutual Distillation for multilingual translation: a course and a compact library.
 
-    import pmd_lite as pmd
-    corpus = pmd.load_corpus("toy")
-    run = pmd.train(corpus, "auto-pmd", "toy")
-    run.table()
+import pmd_lite as pmd
+corpus = pmd.load_corpus("longtail")
+run = pmd.train(corpus, "auto-pmd", "toy")
+run.table()
 """
 
 from pmd_lite.api import load_corpus, run_size, train, train_side_by_side

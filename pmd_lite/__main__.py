@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import arg
@@ -29,8 +29,8 @@ First steps:  python -m pmd_lite train                      Auto-PMD on the toy 
 class TrainArguments:
     """Train one method on one corpus, then translate and score its test sets."""
 
-    corpus: Annotated[str, arg(aliases=["-c"])] = "toy"
-    """A toy world (toy, hard) or the directory of a corpus."""
+    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail"
+    """A toy world (longtail, toy, hard) or the directory of a corpus."""
     method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
     """A row of `python -m pmd_lite methods`, or tau=X."""
     preset: Annotated[str, arg(aliases=["-p"])] = "toy"
@@ -100,7 +100,7 @@ def main(words: list[str] | None = None) -> int:
             """Train one method on one corpus, then translate and score its test sets."""
             arguments.run()
 
-        table = {
+        table: dict[str, Any] = {
             "train": train, "translate": commands.translate, "evaluate": commands.evaluate, "show": commands.show,
             "data": commands.data, "methods": commands.methods,
         }  # fmt: skip
@@ -112,7 +112,10 @@ def main(words: list[str] | None = None) -> int:
         print(f"pmd_lite: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\npmd_lite: stopped at once; what was saved last is whole. Give the same command again to go on", file=sys.stderr)
+        print(
+            "\npmd_lite: stopped at once; what was saved last is whole. Give the same command again to go on",
+            file=sys.stderr,
+        )
         return 130
     return 0
 

@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from pmd_lite.training.trainer import Trainer
 
 
 def load_corpus(
-    name: str | Path = "toy", *, direction: Literal["m2o", "o2m"] | None = None, seed: int = 0, **world: Any
+    name: str | Path = "longtail", *, direction: Literal["m2o", "o2m"] | None = None, seed: int = 0, **world: Any
 ) -> Corpus:
     """A corpus to train on.
 
@@ -50,7 +50,7 @@ def load_corpus(
 
 
 def train(
-    corpus: Corpus | str | Path = "toy",
+    corpus: Corpus | str | Path = "longtail",
     method: str = "auto-pmd",
     preset_name: str | Config = "toy",
     *,
@@ -106,14 +106,36 @@ def train_side_by_side(jobs: Sequence[dict[str, Any]], workers: int = 2) -> list
     """Several runs in processes of their own, one thread each; the same bits as one after another.
 
     Args:
-        jobs: arguments of `train` for each run, with the corpus by name or path; `corpus_options` may hold those of
-            `load_corpus`.
+        jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
+            hold those of `load_corpus`.
         workers: processes at a time; more than the machine's cores gains nothing.
     A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
     """
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        paths = list(pool.map(_job, jobs))
-    return [Run(path) for path in paths]
+        futures = [pool.submit(_job, job) for job in jobs]
+        names = [str(job.get("method", "auto-pmd")) for job in jobs]
+        outs = [Path(job["out"]) for job in jobs]
+        pending = set(futures)
+        while pending:
+            pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
+            for done in set(futures) - pending:
+                done.result()  # raises what the run raised
+            print(
+                "\r" + " | ".join(f"{n} {_standing(out)}" for n, out in zip(names, outs, strict=True)),
+                end="",
+                flush=True,
+            )
+    print()
+    return [Run(future.result()) for future in futures]
+
+
+def _standing(out: Path) -> str:
+    """How far a run in another process is, from what it has written."""
+    rundir = RunDir(out)
+    if (out / "scores.json").exists():
+        return "done"
+    steps = [m["step"] for m in rundir.metrics()]
+    return f"step {steps[-1]}" if steps else "..."
 
 
 def _job(job: dict[str, Any]) -> Path:
@@ -134,7 +156,9 @@ def _train(rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Sh
     samplers = make_samplers(row, encoded.sizes, config.tau)
     trainer = Trainer(encoded, config, samplers, row.distiller, rundir, show, row.name, row.first_seat)
     reason = trainer.run()
-    write_json(rundir.path / "finished.json", {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds})
+    write_json(
+        rundir.path / "finished.json", {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds}
+    )
 
 
 def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
@@ -158,11 +182,15 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
     differing = sorted(_differing(there, wanted))
     if differing:
-        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another out directory, "
+        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another directory, "
                         "or give the settings of its config.json to go on")  # fmt: skip
 
 
 def _differing(a: Any, b: Any, where: str = "") -> list[str]:
     if isinstance(a, dict) and isinstance(b, dict):
-        return [name for key in a.keys() | b.keys() for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))]
+        return [
+            name
+            for key in a.keys() | b.keys()
+            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
+        ]
     return [] if a == b else [where]

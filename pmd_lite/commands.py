@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from pmd_lite import api
-from pmd_lite.data.corpus import load_corpus, write_corpus
+from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
@@ -63,7 +63,7 @@ def evaluate(
     print(f"signature: {first['signature']}")
 
 
-def _corpus_of(run: Run, name: str | None) -> api.Corpus:
+def _corpus_of(run: Run, name: str | None) -> Corpus:
     """The corpus a run was trained on, turned the same way round."""
     place = name or run.corpus["path"] or run.corpus["name"]
     found = api.load_corpus(place)
@@ -114,8 +114,8 @@ def data(
     """Build, or look at, a corpus directory.
 
     Args:
-        name: toy or hard (invented languages), catalogs6 (six real languages from installed packages), local (your own
-            parallel files), or show.
+        name: longtail, toy or hard (invented languages), catalogs6 (six real languages from installed packages),
+            local (your own parallel files), or show.
         inputs: for local, files or directories; for show, the corpus directory.
         out: the directory to write.
         seed: of what is drawn at random.

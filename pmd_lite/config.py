@@ -39,7 +39,7 @@ class TokenizerConfig:
     byte_fallback: bool = False
     """Write rare and unknown characters as UTF-8 bytes, so that any text comes back whole; takes 256 of the pieces."""
     tags: Literal["paper", "released"] = "paper"
-    """paper: target tag before the source. released: encoder tag (source in M2O) and a decoder tag that is predicted."""
+    """paper: target tag before the source. released: encoder tag (source's in M2O), and a decoder tag, predicted first."""
 
     def __post_init__(self) -> None:
         _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
@@ -76,7 +76,9 @@ class ModelConfig:
     """Longest sequence in tokens, source or target."""
 
     def __post_init__(self) -> None:
-        _check(self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model")
+        _check(
+            self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model"
+        )
         _check(self.d_model % 2 == 0, f"d_model={self.d_model}", "must be even (sine and cosine positions)")
         _check(min(self.encoder_layers, self.decoder_layers) >= 1, "layers", "take at least one on each side")
         for name in ("dropout", "attention_dropout"):
@@ -140,7 +142,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
-        _check(self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative")
+        _check(
+            self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
+        )
         _check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
         _check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
         _check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
@@ -265,7 +269,12 @@ def _build(cls: type, data: Any, where: str) -> Any:
 
 
 PRESETS: dict[str, Config] = {
-    "toy": Config(),
+    "toy": Config(
+        tokenizer=TokenizerConfig(vocab_size=400),
+        optim=OptimConfig(lr=4e-3, warmup=100),
+        train=TrainConfig(steps=1200, tokens=700, eval_every=120, beam=1),
+        distill=DistillConfig(start=0.35),
+    ),
     "small": Config(
         tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),
         model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
@@ -310,6 +319,8 @@ def _override(config: Config, key: str, value: Any) -> Config:
     homes = [s for s in ([section] if section else sections) if hasattr(getattr(config, s, None), name)]
     if len(homes) != 1:
         known = ", ".join(f"{s}.{f.name}" for s in sections for f in dataclasses.fields(getattr(config, s)))
-        raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}")
+        raise UserError(
+            f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}"
+        )
     changed = dataclasses.replace(getattr(config, homes[0]), **{name: value})
     return dataclasses.replace(config, **{homes[0]: changed})

@@ -35,7 +35,10 @@ class Clock:
 class Probe(Protocol):
     """The only way a strategy may look at a model. Losses are per pair, in nats per target token, on the dev set."""
 
-    clock: Clock
+    @property
+    def clock(self) -> Clock:
+        """Where training stands."""
+        ...
 
     def dev_loss(self, student: int) -> Tensor:
         """[pair], float64 on the CPU."""
@@ -78,7 +81,7 @@ class Distiller(Protocol):
         ...
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
-        """Models and their shares (which sum to 1): the soft target is the share-weighted mean of their distributions."""
+        """Models and their shares, which sum to 1: the soft target is the share-weighted mean of what they predict."""
         ...
 
     def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:

@@ -91,14 +91,19 @@ class Run:
         return model.to(pick_device(self.config.train.device, "fp32")).eval()
 
     def translate(
-        self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None, model: Transformer | None = None
+        self,
+        sentences: Sequence[str],
+        pair: str,
+        student: int = 0,
+        beam: int | None = None,
+        model: Transformer | None = None,
     ) -> list[str]:
         """Translate sentences of `pair` ("fr-en"); order is kept, an empty sentence stays empty.
 
         Raises UserError for a pair the run was not trained on.
         """
         if isinstance(sentences, str):
-            raise UserError("translate takes a list of sentences: translate([\"...\"], pair)")
+            raise UserError('translate takes a list of sentences: translate(["..."], pair)')
         if pair not in self.pairs:
             raise UserError(f"this run translates {', '.join(self.pairs)}; not {pair!r}")
         model = model or self.model(student)
@@ -196,7 +201,9 @@ def bleu_table(runs: Sequence[Run]) -> Table:
             low, high = run.point(student)
             rows.append([label, *bleu.values(), sum(bleu.values()) / len(bleu), high, low])
     columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
-    return Table(columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs")
+    return Table(
+        columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
+    )
 
 
 def _by_budget(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -22,7 +22,8 @@ torch.set_num_threads(1)  # the same bits whatever else the machine is doing
 
 TINY: dict[str, Any] = {
     "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 32, "dropout": 0.2, "max_len": 64,
-    "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1, "update_every": 4,
+    "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1,
+    "update_every": 4,
 }  # fmt: skip
 
 
@@ -46,7 +47,9 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
     """make_trainer("auto-pmd", steps=8, ...) -> a Trainer in a directory of its own."""
     count = 0
 
-    def make(method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None, **overrides: Any) -> Trainer:
+    def make(
+        method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None, **overrides: Any
+    ) -> Trainer:
         nonlocal count
         count += 1
         config: Config = preset("toy", **{**TINY, **overrides})

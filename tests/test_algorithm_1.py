@@ -58,14 +58,18 @@ def test_no_teacher_runs_where_the_weight_is_0(make_trainer: MakeTrainer, monkey
     trainer = make_trainer("bi-pmd", alpha=0.5)
     taught: list[tuple[int, int]] = []
     real = trainer.target
-    monkeypatch.setattr(trainer, "target", lambda i, batch, dropout: taught.append((i, batch.pair)) or real(i, batch, dropout))
+    monkeypatch.setattr(
+        trainer, "target", lambda i, batch, dropout: taught.append((i, batch.pair)) or real(i, batch, dropout)
+    )
     trainer.distiller.alpha[:, 0] = 0.0  # type: ignore[attr-defined]
     trainer.run()
     assert taught
     assert all(pair != 0 for _, pair in taught)
 
 
-def test_student_2_learns_from_the_updated_student_1(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_student_2_learns_from_the_updated_student_1(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Gauss-Seidel order: when model_1 teaches, it has already made this step's update."""
     trainer = make_trainer("bi-pmd", alpha=0.5, steps=3)
     seen: list[tuple[int, int, int]] = []

@@ -22,7 +22,7 @@ def everything(trainer: Trainer) -> dict[str, Any]:
     return clone({
         "state": trainer.state_dict(),
         "weights": [dict(learner.model.state_dict()) for learner in learners],
-        "grads": [[torch.zeros(0) if p.grad is None else p.grad for p in learner.model.parameters()] for learner in learners],
+        "grads": [[torch.zeros(0) if p.grad is None else p.grad for p in x.model.parameters()] for x in learners],
         "mode": [learner.model.training for learner in learners],
         "torch": torch.get_rng_state(), "numpy": np.random.get_state()[1].tolist(),
     })  # fmt: skip

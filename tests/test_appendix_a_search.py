@@ -166,6 +166,8 @@ def test_one_action_for_all_pairs_by_hand() -> None:
     assert choose(results, reduced_space(3)) == ["up", "down", "up"]
     assert choose_one(results, TIE_ORDER["up"]) == "down", "rows are those of the actions given: up, keep, down"
     assert choose_one(results[[2, 0, 1]], TIE_ORDER["up"]) == "up"
+    results = torch.tensor([[3.0, 3.0, 3.0], [4.0, 1.0, 1.0], [2.9, 3.1, 2.9]])
+    assert choose_one(results) == "up", "the smallest sum, 6, though its worst pair is worse than anywhere else"
 
 
 @pytest.mark.parametrize("bad", BAD)

@@ -16,8 +16,36 @@ import pytest
 from pmd_lite.__main__ import main
 from pmd_lite.data.corpus import Corpus, write_corpus
 
-SMALL = ("--d-model 16 --heads 2 --encoder-layers 1 --decoder-layers 1 --ffn 32 --max-len 64 --tokenizer.vocab-size 90 "
-         "--steps 6 --tokens 160 --eval-every 3 --update-every 3 --warmup 4 --beam 1 --show off").split()  # fmt: skip
+SMALL = [
+    "--d-model",
+    "16",
+    "--heads",
+    "2",
+    "--encoder-layers",
+    "1",
+    "--decoder-layers",
+    "1",
+    "--ffn",
+    "32",
+    "--max-len",
+    "64",
+    "--tokenizer.vocab-size",
+    "90",
+    "--steps",
+    "6",
+    "--tokens",
+    "160",
+    "--eval-every",
+    "3",
+    "--update-every",
+    "3",
+    "--warmup",
+    "4",
+    "--beam",
+    "1",
+    "--show",
+    "off",
+]
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +162,9 @@ def test_a_mistake_gives_one_line_and_exit_2(
 
 
 def test_a_pair_the_run_does_not_know(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["translate", str(place / "run"), "--pair", "xx-yy", "--file", str(place / "corpus" / "corpus.json")]) == 2
+    assert (
+        main(["translate", str(place / "run"), "--pair", "xx-yy", "--file", str(place / "corpus" / "corpus.json")]) == 2
+    )
     assert "this run translates fra-eng" in capsys.readouterr().err
 
 
@@ -146,7 +176,18 @@ def test_a_corpus_that_changed_is_noticed(place: Path, capsys: pytest.CaptureFix
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")
 def test_ctrl_c_at_the_command_line(place: Path, tmp_path: Path) -> None:
     """Exit 130, a sentence, no traceback; the same command then finishes the run."""
-    words = ["train", "-c", str(place / "corpus"), "-m", "tau=1", "--out", str(tmp_path / "r"), *SMALL, "--steps", "400"]
+    words = [
+        "train",
+        "-c",
+        str(place / "corpus"),
+        "-m",
+        "tau=1",
+        "--out",
+        str(tmp_path / "r"),
+        *SMALL,
+        "--steps",
+        "400",
+    ]
     child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True)
     for _ in range(600):
         if (tmp_path / "r" / "checkpoint" / "LATEST").exists() or child.poll() is not None:

@@ -91,7 +91,9 @@ def _train_in_child(path: str) -> None:
     from pmd_lite.data.toy import toy_corpus
 
     torch.set_num_threads(1)
-    corpus = toy_corpus("toy", head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    corpus = toy_corpus(
+        "toy", head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1
+    )
     train(corpus, "auto-pmd", preset("toy", **SETTINGS), out=path, show="off", score=False)
 
 
@@ -138,7 +140,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
         return real(student)
 
     trainer.update = update_then_interrupt  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match="stopped at step 5 of 12.*go on"):
+    with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*go on"):
         trainer.run()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     resumed = make_trainer("auto-pmd", path=stopped)

@@ -21,14 +21,18 @@ def dev_loss_of(runs: Sequence[Run]) -> LessonFigure:
     steps, _ = runs[0].curve("dev_loss")
     losses = {label: run.curve("dev_loss", i)[1] for run, i, label in _labels(runs)}
     names = ", ".join(losses)
-    return plots.dev_loss(steps, losses, alt=f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {names}")
+    return plots.dev_loss(
+        steps, losses, alt=f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {names}"
+    )
 
 
 def alphas_of(run: Run) -> LessonFigure:
     """Distillation weights of every student of one run."""
     steps, _ = run.curve("alpha")
     alphas = {label: run.curve("alpha", i)[1] for i, label in enumerate(run.labels)}
-    ends = "; ".join(f"{label}: " + ", ".join(f"{p} {a[-1]:.2f}" for p, a in of.items()) for label, of in alphas.items())
+    ends = "; ".join(
+        f"{label}: " + ", ".join(f"{p} {a[-1]:.2f}" for p, a in of.items()) for label, of in alphas.items()
+    )
     return plots.alpha_over_time(steps, alphas, alt=f"Distillation weights over {steps[-1]} steps. At the end {ends}")
 
 
@@ -37,7 +41,9 @@ def frontier_of(runs: Sequence[Run]) -> LessonFigure:
 
     An arrow joins a single model to the student of a mutual run that samples at the same temperature.
     """
-    points, single, ours = {}, {}, {}
+    points: dict[str, tuple[float, float]] = {}
+    single: dict[str, str] = {}
+    ours: dict[str, str] = {}
     for run, i, label in _labels(runs):
         points[label] = run.point(i)
         spec = run.method.samplers[i]

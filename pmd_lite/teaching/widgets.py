@@ -51,4 +51,6 @@ def frontier_picker(runs: Sequence[Run]) -> ipw.VBox:
         return figures.frontier_of(chosen)
 
     boxes = {f"run_{i}": ipw.Checkbox(value=True, description=name, indent=False) for i, name in enumerate(names)}
-    return redrawn(draw, "Tick the methods to compare (Tab moves, Space ticks). Up and to the right is better.", **boxes)
+    return redrawn(
+        draw, "Tick the methods to compare (Tab moves, Space ticks). Up and to the right is better.", **boxes
+    )

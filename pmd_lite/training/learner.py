@@ -76,7 +76,14 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def accumulate(
-        self, batch: Batch, alpha: float, target: Tensor | None, combine: Combine, tokens: int, micro: int, salt: int = 0
+        self,
+        batch: Batch,
+        alpha: float,
+        target: Tensor | None,
+        combine: Combine,
+        tokens: int,
+        micro: int,
+        salt: int = 0,
     ) -> Tensor:
         """Add one micro-batch's gradient.
 

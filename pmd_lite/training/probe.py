@@ -52,7 +52,9 @@ class ModelProbe:
         run = lockstep_trial if bundle.rollback else live_trial
 
         def target(batch: Batch) -> Tensor:
-            return trainer.target(student, batch, dropout=False)  # the released code's trials, too, have the teacher in eval
+            return trainer.target(
+                student, batch, dropout=False
+            )  # the released code's trials, too, have the teacher in eval
 
         def score(trained: Learner) -> Tensor:
             return self._decisive(self._score(trained))

@@ -1,10 +1,10 @@
 """Algorithm 1: several students, trained side by side, each taught by the others.
 
-    while not converged:
-        for each student i:                                   # line 3; student 2 sees the updated student 1
-            draw a pair l from P_i, then a batch B_l          # lines 4-5
-            step on (1 - alpha_i[l]) L_ce + alpha_i[l] L_kd   # line 6
-        every T updates: renew alpha with the strategy        # lines 7-8
+while not converged:
+    for each student i:                                   # line 3; student 2 sees the updated student 1
+        draw a pair l from P_i, then a batch B_l          # lines 4-5
+        step on (1 - alpha_i[l]) L_ce + alpha_i[l] L_kd   # line 6
+    every T updates: renew alpha with the strategy        # lines 7-8
 """
 
 from __future__ import annotations
@@ -179,8 +179,11 @@ class Trainer:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""
         losses = self.probe.losses(student.index)  # [2, pair]
         if not bool(torch.isfinite(losses).all()):
-            raise UserError(f"model_{student.index + 1} diverged: dev loss {losses[0].tolist()} at step {self.clock.step}. "
-                            f"Lower lr ({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state")  # fmt: skip
+            losses_now = [round(loss, 3) for loss in losses[0].tolist()]
+            raise UserError(
+                f"model_{student.index + 1} diverged: dev loss {losses_now} at step {self.clock.step}. Lower lr "
+                f"({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state"
+            )
         mean = float(losses[0].mean())
         if mean < student.best:
             student.best, student.best_step, student.stale = mean, self.clock.step, 0

@@ -43,7 +43,13 @@ def _portions(batches: Sequence[Batch], size: int) -> list[Sequence[Batch]]:
 
 
 def lockstep_trial(
-    learner: Learner, alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, score: Score, salt: int
+    learner: Learner,
+    alphas: Tensor,
+    batches: Sequence[Batch],
+    target: Target,
+    combine: Combine,
+    score: Score,
+    salt: int,
 ) -> Tensor:
     """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
     twins = [learner.copy() for _ in alphas]
@@ -63,9 +69,15 @@ def lockstep_trial(
 
 
 def live_trial(
-    learner: Learner, alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, score: Score, salt: int
+    learner: Learner,
+    alphas: Tensor,
+    batches: Sequence[Batch],
+    target: Target,
+    combine: Combine,
+    score: Score,
+    salt: int,
 ) -> Tensor:
-    """As `lockstep_trial`, but on the student itself, one trial after another, with no rollback of weights or moments."""
+    """As `lockstep_trial`, on the student itself, one trial after another, with no rollback of weights or moments."""
     updates, results = learner.updates, []
     for alpha in alphas:
         learner.updates = updates

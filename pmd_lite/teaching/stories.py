@@ -1,0 +1,107 @@
+"""What results say, in words and tables made from the numbers themselves: no sentence here knows its ending."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import hypervolume, mean_by_group
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
+from pmd_lite.run import Run
+from pmd_lite.teaching import plots
+from pmd_lite.teaching.style import LessonFigure
+
+PLAIN, FLAT = "tau=1", "tau=5"
+MODEL_1, MODEL_2 = "auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"
+TWINS = ((PLAIN, MODEL_1), (FLAT, MODEL_2))
+
+
+def gains(one: Run, five: Run, auto: Run) -> str:
+    """How far each student of a mutual run moved from the single model it began as, and whether the frontier moved."""
+    lines = []
+    for single, student in ((one, 0), (five, 1)):
+        (low, high), (new_low, new_high) = single.point(), auto.point(student)
+        moved = f"HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU"
+        lines.append(f"{single.labels[0]} -> {auto.labels[student]}: {moved}")
+    before, after = (
+        hypervolume([one.point(), five.point()], (0, 0)),
+        hypervolume([auto.point(0), auto.point(1)], (0, 0)),
+    )
+    change = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+    lines.append(f"Area under the frontier: {before:.0f} for the single models, {after:.0f} for the students{change}.")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Regimes:
+    """Scores of several worlds, methods and seeds, as benchmarks/toy_regimes.py stores them.
+
+    worlds: {world: {label: [{pair: BLEU} per seed]}}; groups: {world: (HRL pairs, LRL pairs)}.
+    """
+
+    worlds: Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
+    groups: Mapping[str, Sequence[Sequence[str]]]
+    command: str
+
+    @classmethod
+    def load(cls, path: Path) -> Regimes:
+        """Raises UserError when the file is absent or not of this form."""
+        try:
+            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return cls(data["worlds"], data["groups"], data["command"])
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{path}: no stored results ({error}); make them with python -m benchmarks.toy_regimes"
+            ) from None
+
+    def points(self, world: str, label: str) -> list[tuple[float, float]]:
+        """(LRL, HRL) of every seed."""
+        found = []
+        for bleu in self.worlds[world][label]:
+            high, low = mean_by_group(bleu, self.groups[world])
+            found.append((low, high))
+        return found
+
+    def table(self) -> Table:
+        """Mean and spread (standard deviation over seeds) of HRL and LRL BLEU."""
+        rows: list[list[Cell]] = []
+        for world, by_label in self.worlds.items():
+            for label in by_label:
+                points = self.points(world, label)
+                rows.append([world, label, mean_spread([p[1] for p in points]), mean_spread([p[0] for p in points])])
+        seeds = len(next(iter(next(iter(self.worlds.values())).values())))
+        return Table(["world", "model", "HRL", "LRL"], rows, best=None, digits=1,
+                     caption=f"Test BLEU, mean and standard deviation over {seeds} seeds. {self.command}")  # fmt: skip
+
+    def figure(self, world: str = "longtail") -> LessonFigure:
+        """The frontier of one world, with a cloud of seeds behind each mean."""
+        clouds = {label: self.points(world, label) for label in self.worlds[world]}
+        means = {label: _mean(cloud) for label, cloud in clouds.items()}
+        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
+        return plots.frontier(
+            means, alt=f"World {world}, mean over seeds: {text}", baselines=[PLAIN, FLAT], ours=[MODEL_1, MODEL_2],
+            arrows=TWINS, seeds=clouds,
+        )  # fmt: skip
+
+    def reading(self) -> str:
+        """For every world and student: by how much it differs from its twin, and whether all seeds agree."""
+        lines = []
+        for world in self.worlds:
+            for single, student in TWINS:
+                pairs = list(zip(self.points(world, single), self.points(world, student), strict=True))
+                for name, axis in (("HRL", 1), ("LRL", 0)):
+                    deltas = [after[axis] - before[axis] for before, after in pairs]
+                    spread = mean_spread(deltas)
+                    agree = all(d > 0 for d in deltas) or all(d < 0 for d in deltas)
+                    verdict = "all seeds agree" if agree else "seeds disagree: no finding"
+                    lines.append(f"{world:9s} {student.split(' ')[1]} against {single}  {name} {spread.mean:+5.1f}  "
+                                 f"(seeds: {', '.join(f'{d:+.1f}' for d in deltas)}; {verdict})")  # fmt: skip
+        return "\n".join(lines)
+
+
+def _mean(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return sum(p[0] for p in points) / len(points), sum(p[1] for p in points) / len(points)
