@@ -55,7 +55,7 @@ def build(
         packages: names of installed packages to read instead of the default list (catalog_sources.SOURCES).
         include_copyleft: also read packages under the GPL or AGPL; the corpus is then under their terms too.
         seed: decides which lines are held out and which are trained on.
-        sizes: training pairs a language and held-out lines, as in SMALL (the default); what is not named is as there.
+        sizes: training pairs a language and held-out lines, as in LARGE (the default); what is not named is as there.
         overwrite: replace another corpus in `out`. One with the same text is always written anew.
 
     Raises:
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--size",
         choices=sorted(SIZES),
-        default="small",
+        default="large",
         help=f"small: {SMALL['fr']:,} French pairs; large: {LARGE['fr']:,}",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
@@ -205,14 +205,14 @@ def _read_all(names: list[str] | None, include_copyleft: bool) -> list[Package]:
 
 
 def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    wanted = {**SMALL, **sizes}
+    wanted = {**LARGE, **sizes}
     wrong = [
         f"{name}={number!r}"
         for name, number in wanted.items()
-        if name not in SMALL or type(number) is not int or number < 1
+        if name not in LARGE or type(number) is not int or number < 1
     ]
     if wrong:
-        raise UserError(f"sizes: {', '.join(wrong)} cannot be used. Give whole numbers above 0 for {', '.join(SMALL)}.")
+        raise UserError(f"sizes: {', '.join(wrong)} cannot be used. Give whole numbers above 0 for {', '.join(LARGE)}.")
     return wanted
 
 

@@ -110,6 +110,7 @@ def data(
     out: Path | None = None,
     seed: int = 0,
     direction: Literal["m2o", "o2m"] = "m2o",
+    overwrite: bool = False,
 ) -> None:
     """Build, or look at, a corpus directory.
 
@@ -120,6 +121,7 @@ def data(
         out: the directory to write.
         seed: of what is drawn at random.
         direction: for the invented languages: many-to-one or one-to-many.
+        overwrite: replace another corpus in the directory.
     """
     if name == "show":
         if len(inputs) != 1:
@@ -129,15 +131,15 @@ def data(
     if out is None:
         raise UserError(f"data {name} needs --out DIR, the directory to write")
     if name in WORLDS:
-        write_corpus(api.load_corpus(name, seed=seed, direction=direction), out)
+        write_corpus(api.load_corpus(name, seed=seed, direction=direction), out, overwrite=overwrite)
     elif name == "catalogs6":
         from data_scripts import catalogs6
 
-        catalogs6.build(out, seed=seed)
+        catalogs6.build(out, seed=seed, overwrite=overwrite)
     elif name == "local":
         from data_scripts import local
 
-        local.build(out, *inputs)
+        local.build(out, *inputs, seed=seed, overwrite=overwrite)
     else:
         raise UserError(f"no corpus {name!r}; there are {', '.join(WORLDS)}, catalogs6, local, and show")
     _show_corpus(out)

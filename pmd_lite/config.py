@@ -39,7 +39,7 @@ class TokenizerConfig:
     byte_fallback: bool = False
     """Write rare and unknown characters as UTF-8 bytes, so that any text comes back whole; takes 256 of the pieces."""
     tags: Literal["paper", "released"] = "paper"
-    """paper: target tag before the source. released: encoder tag (source's in M2O), and a decoder tag, predicted first."""
+    """paper: target tag before the source. released: encoder tag (source's in M2O), decoder tag predicted first."""
 
     def __post_init__(self) -> None:
         _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
