@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pmd_lite as pmd
 from pmd_lite.evaluation.pareto import split_high_low
+from pmd_lite.teaching.stories import best_dev_loss
 from pmd_lite.training.rundir import write_json
 
 
@@ -37,7 +38,8 @@ def main() -> None:
         for method in sorted(words.methods.split(), key=lambda m: m.startswith("tau"))  # the longest first
     ]
     runs = pmd.train_side_by_side(jobs, words.workers)
-    worlds: dict[str, dict[str, list[dict[str, float]]]] = {w: {} for w in words.worlds.split()}
+    bleu: dict[str, dict[str, list[dict[str, float]]]] = {w: {} for w in words.worlds.split()}
+    loss: dict[str, dict[str, list[dict[str, float]]]] = {w: {} for w in words.worlds.split()}
     groups = {}
     for job, run in sorted(zip(jobs, runs, strict=True), key=lambda x: len(x[1].labels)):
         groups[job["corpus"]] = split_high_low(run.sizes)
@@ -46,7 +48,7 @@ def main() -> None:
                 {p: round(b, 2) for p, b in run.bleu(student).items()}
             )
     command = "python -m benchmarks.toy_regimes " + " ".join(sys.argv[1:])
-    write_json(words.out, {"command": command.strip(), "worlds": worlds, "groups": groups})
+    write_json(words.out, {"command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups})
     print(f"written: {words.out}")
 
 

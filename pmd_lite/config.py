@@ -271,9 +271,9 @@ def _build(cls: type, data: Any, where: str) -> Any:
 PRESETS: dict[str, Config] = {
     "toy": Config(
         tokenizer=TokenizerConfig(vocab_size=400),
-        optim=OptimConfig(lr=4e-3, warmup=100),
-        train=TrainConfig(steps=1200, tokens=700, eval_every=120, beam=1),
-        distill=DistillConfig(start=0.35),
+        optim=OptimConfig(lr=4e-3, warmup=150),
+        train=TrainConfig(steps=2000, tokens=400, eval_every=200, beam=1),
+        distill=DistillConfig(start=0.3),
     ),
     "small": Config(
         tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),

@@ -182,21 +182,24 @@ def test_randomisation_agrees_with_all_swaps_done_by_hand() -> None:
 
 
 def test_comparison_depends_on_its_arguments_alone(
-    refs: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    refs: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    level = logging.getLogger("sacrebleu").level
     systems = {"a": noisy(refs, 0.3, seed=9), "b": noisy(refs, 0.29, seed=10)}
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     plain = compare_systems(refs, systems, "en", n=50)
     assert "SACREBLEU_SEED" not in os.environ
-    level = logging.getLogger("sacrebleu").level
     for value in ("7", "none", "not a number"):
         monkeypatch.setenv("SACREBLEU_SEED", value)
         assert compare_systems(refs, systems, "en", n=50) == plain
         assert os.environ["SACREBLEU_SEED"] == value
     assert compare_systems(refs, systems, "en", n=50, seed=2) != plain
     assert logging.getLogger("sacrebleu").level == level
-    compare_systems([f"{r} ." for r in refs] * 2, {k: [f"{h} ." for h in v] * 2 for k, v in systems.items()}, "en", n=5)
-    assert capfd.readouterr() == ("", "")
+    tokenised = {name: [f"{hyp} ." for hyp in hyps] * 2 for name, hyps in systems.items()}
+    compare_systems([f"{ref} ." for ref in refs] * 2, tokenised, "en", n=5)
+    assert capfd.readouterr() == ("", "") and not caplog.records
+    corpus_bleu(tokenised["a"], tokenised["b"], "en")  # but whoever scores tokenised text is told so
+    assert "forgot to detokenize" in caplog.text
 
 
 def test_bad_comparisons_are_refused(refs: list[str]) -> None:

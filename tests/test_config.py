@@ -16,6 +16,7 @@ from pmd_lite.config import (
     PRESETS,
     Config,
     DistillConfig,
+    Fidelity,
     FidelityBundle,
     ModelConfig,
     OptimConfig,
@@ -217,15 +218,27 @@ def test_the_two_bundles() -> None:
 
 @pytest.mark.parametrize("fidelity", FIDELITY)
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(FidelityBundle)])
-def test_each_member_of_the_bundle_can_be_set_alone(fidelity: str, name: str) -> None:
+def test_each_member_of_the_bundle_can_be_set_alone(fidelity: Fidelity, name: str) -> None:
     value = OTHER[name][fidelity]  # falsy ones among them: they must count as set
-    config = preset("toy", fidelity=fidelity, **{name: value}).distill
     expected = dataclasses.asdict(FIDELITY[fidelity]) | {name: value}
-    assert dataclasses.asdict(config.resolved) == expected
+    assert dataclasses.asdict(DistillConfig(fidelity=fidelity, **{name: value}).resolved) == expected
+    bare = preset("ted8")  # sets no member itself
+    assert bare.distill == DistillConfig()
+    assert dataclasses.asdict(preset("ted8", fidelity=fidelity, **{name: value}).distill.resolved) == expected
     assert expected != dataclasses.asdict(FIDELITY[fidelity])
 
 
 def test_all_members_at_once_turn_one_bundle_into_the_other() -> None:
     released = dataclasses.asdict(FIDELITY["released"])
     assert preset("toy", **released).distill.resolved == FIDELITY["released"]
-    assert preset("toy", fidelity="released").distill.resolved == FIDELITY["released"]
+    assert preset("ted8", fidelity="released").distill.resolved == FIDELITY["released"]
+
+
+def test_a_preset_that_sets_a_member_keeps_it_under_either_fidelity() -> None:
+    """Short runs scale the start of distillation; `fidelity` changes the other members."""
+    for name in ("toy", "small"):
+        start = PRESETS[name].distill.start
+        assert start is not None
+        assert preset(name, fidelity="released").distill.resolved == dataclasses.replace(
+            FIDELITY["released"], start=start
+        )

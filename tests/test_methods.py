@@ -114,6 +114,15 @@ def test_a_single_model_may_have_any_sampler() -> None:
     assert torch.equal(sampler.probabilities(), temperature_probabilities(SIZES, 3))
 
 
+# ---------------------------------------------------------------- seats
+
+
+def test_a_single_model_sits_where_it_would_in_a_mutual_run() -> None:
+    """tau=1 starts as model_1 of auto-pmd, every flattened model as model_2."""
+    assert [get_method(name).first_seat for name in ("tau=1", "tau=1.0", "auto-pmd", "uni-pmd")] == [0] * 4
+    assert [get_method(name).first_seat for name in ("tau=5", "tau=3", "tau=inf")] == [1] * 3
+
+
 # ---------------------------------------------------------------- labels
 
 

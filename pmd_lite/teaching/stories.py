@@ -25,8 +25,10 @@ def gains(one: Run, five: Run, auto: Run) -> str:
     lines = []
     for single, student in ((one, 0), (five, 1)):
         (low, high), (new_low, new_high) = single.point(), auto.point(student)
-        moved = f"HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU"
-        lines.append(f"{single.labels[0]} -> {auto.labels[student]}: {moved}")
+        before, after = best_dev_loss(single), best_dev_loss(auto, student)
+        lower = [pair for pair in before if after[pair] < before[pair]]
+        lines.append(f"{single.labels[0]} -> {auto.labels[student]}: HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU; "
+                     f"dev loss lower on {len(lower)} of {len(before)} pairs ({', '.join(lower) or 'none'}).")  # fmt: skip
     before, after = (
         hypervolume([one.point(), five.point()], (0, 0)),
         hypervolume([auto.point(0), auto.point(1)], (0, 0)),
@@ -36,14 +38,24 @@ def gains(one: Run, five: Run, auto: Run) -> str:
     return "\n".join(lines)
 
 
+def best_dev_loss(run: Run, student: int = 0) -> dict[str, float]:
+    """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
+    kept = min(run.evaluations(student), key=lambda line: sum(line["dev_loss"]))
+    return dict(zip(run.pairs, kept["dev_loss"], strict=True))
+
+
+PerSeed = Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
+
+
 @dataclass(frozen=True)
 class Regimes:
     """Scores of several worlds, methods and seeds, as benchmarks/toy_regimes.py stores them.
 
-    worlds: {world: {label: [{pair: BLEU} per seed]}}; groups: {world: (HRL pairs, LRL pairs)}.
+    bleu, dev_loss: {world: {label: [{pair: value} per seed]}}; groups: {world: (HRL pairs, LRL pairs)}.
     """
 
-    worlds: Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
+    bleu: PerSeed
+    dev_loss: PerSeed
     groups: Mapping[str, Sequence[Sequence[str]]]
     command: str
 
@@ -52,34 +64,38 @@ class Regimes:
         """Raises UserError when the file is absent or not of this form."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return cls(data["worlds"], data["groups"], data["command"])
+            return cls(data["bleu"], data["dev_loss"], data["groups"], data["command"])
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path}: no stored results ({error}); make them with python -m benchmarks.toy_regimes"
             ) from None
 
-    def points(self, world: str, label: str) -> list[tuple[float, float]]:
-        """(LRL, HRL) of every seed."""
+    def points(self, world: str, label: str, of: str = "bleu") -> list[tuple[float, float]]:
+        """(LRL, HRL) of every seed: mean "bleu" or mean "dev_loss"."""
         found = []
-        for bleu in self.worlds[world][label]:
-            high, low = mean_by_group(bleu, self.groups[world])
+        for values in getattr(self, of)[world][label]:
+            high, low = mean_by_group(values, self.groups[world])
             found.append((low, high))
         return found
 
     def table(self) -> Table:
-        """Mean and spread (standard deviation over seeds) of HRL and LRL BLEU."""
+        """Mean and standard deviation over seeds of BLEU and dev loss, over high- and low-resource pairs."""
         rows: list[list[Cell]] = []
-        for world, by_label in self.worlds.items():
+        for world, by_label in self.bleu.items():
             for label in by_label:
-                points = self.points(world, label)
-                rows.append([world, label, mean_spread([p[1] for p in points]), mean_spread([p[0] for p in points])])
-        seeds = len(next(iter(next(iter(self.worlds.values())).values())))
-        return Table(["world", "model", "HRL", "LRL"], rows, best=None, digits=1,
-                     caption=f"Test BLEU, mean and standard deviation over {seeds} seeds. {self.command}")  # fmt: skip
+                bleu, loss = self.points(world, label), self.points(world, label, "dev_loss")
+                cells = [mean_spread([p[axis] for p in values]) for values in (bleu, loss) for axis in (1, 0)]
+                rows.append([world, label, *cells])
+        seeds = len(next(iter(next(iter(self.bleu.values())).values())))
+        columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
+        caption = (
+            f"Mean and standard deviation over {seeds} seeds; test BLEU, dev loss in nats per token. {self.command}"
+        )
+        return Table(columns, rows, best=None, digits=2, caption=caption)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
         """The frontier of one world, with a cloud of seeds behind each mean."""
-        clouds = {label: self.points(world, label) for label in self.worlds[world]}
+        clouds = {label: self.points(world, label) for label in self.bleu[world]}
         means = {label: _mean(cloud) for label, cloud in clouds.items()}
         text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
         return plots.frontier(
@@ -90,16 +106,17 @@ class Regimes:
     def reading(self) -> str:
         """For every world and student: by how much it differs from its twin, and whether all seeds agree."""
         lines = []
-        for world in self.worlds:
+        for world in self.bleu:
             for single, student in TWINS:
-                pairs = list(zip(self.points(world, single), self.points(world, student), strict=True))
-                for name, axis in (("HRL", 1), ("LRL", 0)):
-                    deltas = [after[axis] - before[axis] for before, after in pairs]
-                    spread = mean_spread(deltas)
-                    agree = all(d > 0 for d in deltas) or all(d < 0 for d in deltas)
-                    verdict = "all seeds agree" if agree else "seeds disagree: no finding"
-                    lines.append(f"{world:9s} {student.split(' ')[1]} against {single}  {name} {spread.mean:+5.1f}  "
-                                 f"(seeds: {', '.join(f'{d:+.1f}' for d in deltas)}; {verdict})")  # fmt: skip
+                for of, unit in (("bleu", "BLEU"), ("dev_loss", "loss")):
+                    twins = list(zip(self.points(world, single, of), self.points(world, student, of), strict=True))
+                    for name, axis in (("HRL", 1), ("LRL", 0)):
+                        deltas = [after[axis] - before[axis] for before, after in twins]
+                        same_sign = all(d > 0 for d in deltas) or all(d < 0 for d in deltas)
+                        verdict = "all seeds agree" if same_sign else "seeds disagree: no finding"
+                        each = ", ".join(f"{d:+.2f}" for d in deltas)
+                        who = f"{world:9s} {student.split(' ')[1]} against {single}"
+                        lines.append(f"{who}  {name} {unit:4s} {sum(deltas) / len(deltas):+6.2f}  ({each}; {verdict})")
         return "\n".join(lines)
 
 
