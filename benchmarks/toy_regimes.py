@@ -44,9 +44,8 @@ def main() -> None:
     for job, run in sorted(zip(jobs, runs, strict=True), key=lambda x: len(x[1].labels)):
         groups[job["corpus"]] = split_high_low(run.sizes)
         for student, label in enumerate(run.labels):
-            worlds[str(job["corpus"])].setdefault(label, []).append(
-                {p: round(b, 2) for p, b in run.bleu(student).items()}
-            )
+            for store, values in ((bleu, run.bleu(student)), (loss, best_dev_loss(run, student))):
+                store[str(job["corpus"])].setdefault(label, []).append({p: round(v, 3) for p, v in values.items()})
     command = "python -m benchmarks.toy_regimes " + " ".join(sys.argv[1:])
     write_json(words.out, {"command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups})
     print(f"written: {words.out}")

@@ -27,14 +27,14 @@ def gains(one: Run, five: Run, auto: Run) -> str:
         (low, high), (new_low, new_high) = single.point(), auto.point(student)
         before, after = best_dev_loss(single), best_dev_loss(auto, student)
         lower = [pair for pair in before if after[pair] < before[pair]]
-        lines.append(f"{single.labels[0]} -> {auto.labels[student]}: HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU; "
-                     f"dev loss lower on {len(lower)} of {len(before)} pairs ({', '.join(lower) or 'none'}).")  # fmt: skip
-    before, after = (
-        hypervolume([one.point(), five.point()], (0, 0)),
-        hypervolume([auto.point(0), auto.point(1)], (0, 0)),
-    )
-    change = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
-    lines.append(f"Area under the frontier: {before:.0f} for the single models, {after:.0f} for the students{change}.")
+        lines.append(
+            f"{single.labels[0]} -> {auto.labels[student]}: HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU;\n"
+            f"    dev loss lower on {len(lower)} of {len(before)} pairs ({', '.join(lower) or 'none'})."
+        )
+    area = hypervolume([one.point(), five.point()], (0, 0))
+    new_area = hypervolume([auto.point(0), auto.point(1)], (0, 0))
+    change = f" ({100 * (new_area / area - 1):+.1f} %)" if area else ""
+    lines.append(f"Area under the frontier: {area:.0f} for the single models, {new_area:.0f} for the students{change}.")
     return "\n".join(lines)
 
 
