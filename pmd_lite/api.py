@@ -182,7 +182,7 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
     differing = sorted(_differing(there, wanted))
     if differing:
-        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another directory, "
+        raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "
                         "or give the settings of its config.json to go on")  # fmt: skip
 
 

@@ -118,7 +118,8 @@ class Run:
             longest = max(len(encoded[i]) for i in rows)
             src = torch.tensor([encoded[i] + [PAD] * (longest - len(encoded[i])) for i in rows], device=device)
             hypotheses = translate_batch(
-                model, src, beam=beam or train.beam, max_len=min(limit - 1 - len(prefix), 3 * longest // 2 + 20),
+                model, src, beam=beam or train.beam,
+                max_len=min(limit - 1 - len(prefix), 3 * _bucket(longest) // 2 + 20),
                 length_penalty=train.length_penalty, bos=BOS, eos=EOS, pad=PAD,
                 prefix=prefix, banned=banned,
             )  # fmt: skip
@@ -206,11 +207,23 @@ def bleu_table(runs: Sequence[Run]) -> Table:
     )
 
 
+LENGTHS = 16
+
+
+def _bucket(length: int) -> int:
+    """A source length rounded up; it limits the length of the translation."""
+    return -(-length // LENGTHS) * LENGTHS
+
+
 def _by_budget(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens."""
+    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
+
+    A batch holds one length bucket, so that a sentence's limit does not depend on the company it is translated in.
+    """
     batches: list[list[int]] = []
     for i in order:
-        if batches and lengths[i] * (len(batches[-1]) + 1) <= budget:
+        same = bool(batches) and _bucket(lengths[batches[-1][0]]) == _bucket(lengths[i])
+        if same and lengths[i] * (len(batches[-1]) + 1) <= budget:
             batches[-1].append(i)
         else:
             batches.append([i])

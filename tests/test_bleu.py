@@ -182,7 +182,10 @@ def test_randomisation_agrees_with_all_swaps_done_by_hand() -> None:
 
 
 def test_comparison_depends_on_its_arguments_alone(
-    refs: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    refs: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     level = logging.getLogger("sacrebleu").level
     systems = {"a": noisy(refs, 0.3, seed=9), "b": noisy(refs, 0.29, seed=10)}

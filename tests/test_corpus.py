@@ -124,7 +124,7 @@ def test_fingerprint_sees_every_text_and_name() -> None:
         texts["de-en"][split][-1] = ("das Haus", "the hause")
         seen.add(Corpus.from_texts("c", texts).fingerprint)
     texts = sample()
-    texts["nl-en"] = texts.pop("de-en")
+    texts["da-en"] = texts.pop("de-en")  # the same place in the alphabetical order
     seen.add(Corpus.from_texts("c", texts).fingerprint)
     assert len(seen) == 5
 
@@ -352,16 +352,20 @@ def test_writing_never_destroys_what_it_should_not(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "empty"]  # no temporary directory is left
 
 
-def test_a_failed_write_leaves_the_old_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["os.fsync", "Path.rename"])
+def test_a_failed_write_leaves_the_old_corpus(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = write_corpus(sample(), tmp_path / "c")
     before = load_corpus(out).fingerprint
     other = sample()
     other["zh-en"]["test"].append(("多", "more"))
+    rename = Path.rename
 
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
+    def fail(given: int | Path, *rest: Path) -> Path:
+        if isinstance(given, Path) and given.suffix != ".new":
+            return rename(given, *rest)  # the old corpus may be moved out of the way ...
+        raise OSError(28, "No space left on device")  # ... but the new one cannot take its place
 
-    monkeypatch.setattr("pmd_lite.data.corpus.os.fsync", full)
+    monkeypatch.setattr(f"pmd_lite.data.corpus.{what}", fail)
     with pytest.raises(UserError, match="No space left"):
         write_corpus(other, out, overwrite=True)
     monkeypatch.undo()

@@ -165,7 +165,7 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
     assert {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()} == before
     with pytest.raises(UserError, match="holds a run already"):
         train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
-    with pytest.raises(UserError, match=r"holds another run: config\.optim\.lr differ"):
+    with pytest.raises(UserError, match=r"holds another: config\.optim\.lr differ"):
         train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")

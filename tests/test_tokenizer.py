@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -291,14 +292,14 @@ def test_same_bytes_in_another_process_and_not_a_word_on_stderr() -> None:
 
 def test_same_bytes_for_the_same_corpus_and_config() -> None:
     text = [(f"das ist satz nummer {n}", f"this is sentence number {n}") for n in range(100)]
-    config = TokenizerConfig(vocab_size=90)
+    config = TokenizerConfig(vocab_size=90, max_sentences=120)  # a sample, which must be the same, too
     first, again = (train_tokenizer(corpus(de_en=text), config) for _ in range(2))
     assert first.models == again.models and first.fingerprint == again.fingerprint
     assert first.origin["sha256"] == corpus(de_en=text).fingerprint
     others = [
         train_tokenizer(corpus(de_en=text[:-1]), config),
-        train_tokenizer(corpus(de_en=text), TokenizerConfig(vocab_size=80)),
-        train_tokenizer(corpus(de_en=text), TokenizerConfig(vocab_size=90, tags="released")),
+        train_tokenizer(corpus(de_en=text), replace(config, vocab_size=80)),
+        train_tokenizer(corpus(de_en=text), replace(config, tags="released")),
     ]
     assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 4
 
@@ -374,6 +375,21 @@ def cut_model(folder: Path, honest: bool) -> None:
         damage_json(folder, models={"joint": sha256(file.read_bytes()).hexdigest()})
 
 
+def other_model(folder: Path) -> None:
+    """A sound model of another tokenizer in the place of ours."""
+    other = train_tokenizer(corpus(fr_en=[("a", "b")]), TokenizerConfig())
+    (folder / "joint.spm").write_bytes(other.models["joint"])
+
+
+def change_a_piece(folder: Path) -> None:
+    """A sound model with as many pieces as ours, but not the same: the ids would mean something else."""
+    file = folder / "joint.spm"
+    sp = spm.SentencePieceProcessor(model_file=str(file))
+    piece = max((sp.id_to_piece(i) for i in range(SPECIALS, len(sp))), key=len).encode()
+    file.write_bytes(file.read_bytes().replace(piece, piece[:-1] + b"#", 1))
+    assert len(spm.SentencePieceProcessor(model_file=str(file))) == len(sp)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -389,7 +405,8 @@ def cut_model(folder: Path, honest: bool) -> None:
         lambda folder: damage_json(folder, config={"no_such_field": 3}),
         lambda folder: damage_json(folder, models=["joint"]),
         lambda folder: damage_json(folder, vocab_size=7),
-        lambda folder: damage_other(folder),
+        other_model,
+        change_a_piece,
     ],
 )
 def test_a_damaged_directory_is_a_user_error(plain: Tokenizer, damage: object, tmp_path: Path) -> None:
@@ -399,12 +416,6 @@ def test_a_damaged_directory_is_a_user_error(plain: Tokenizer, damage: object, t
     damage(folder)  # type: ignore[operator]
     with pytest.raises(UserError, match=re.escape(str(folder))):
         Tokenizer.load(folder)
-
-
-def damage_other(folder: Path) -> None:
-    """A sound model of another tokenizer in the place of ours."""
-    other = train_tokenizer(corpus(fr_en=[("a", "b")]), TokenizerConfig())
-    (folder / "joint.spm").write_bytes(other.models["joint"])
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:

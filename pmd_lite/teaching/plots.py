@@ -171,7 +171,7 @@ def frontier(
     for start, end in arrows:
         ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
         avoid += _along(points[start], points[end])
-    ax.margins(0.14)
+    ax.margins(x=0.2, y=0.14)  # room for names beside the outermost points
     ax.autoscale_view()
     ax.set_xlim(ax.get_xlim())
     ax.set_ylim(ax.get_ylim())

@@ -27,9 +27,11 @@ def gains(one: Run, five: Run, auto: Run) -> str:
         (low, high), (new_low, new_high) = single.point(), auto.point(student)
         before, after = best_dev_loss(single), best_dev_loss(auto, student)
         lower = [pair for pair in before if after[pair] < before[pair]]
+        names = ", ".join(lower) or "none"
         lines.append(
-            f"{single.labels[0]} -> {auto.labels[student]}: HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU;\n"
-            f"    dev loss lower on {len(lower)} of {len(before)} pairs ({', '.join(lower) or 'none'})."
+            f"{single.labels[0]} -> {auto.labels[student]}:\n"
+            f"    HRL {new_high - high:+.1f}, LRL {new_low - low:+.1f} BLEU; "
+            f"dev loss lower on {len(lower)} of {len(before)} pairs ({names})."
         )
     area = hypervolume([one.point(), five.point()], (0, 0))
     new_area = hypervolume([auto.point(0), auto.point(1)], (0, 0))
