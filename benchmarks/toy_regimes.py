@@ -33,8 +33,8 @@ def main() -> None:
     more = {"steps": words.steps} if words.steps else {}
     jobs = [
         {"corpus": world, "method": method, "seed": seed, "out": words.runs / f"{world}-{method}-{seed}", **more}
-        for seed in map(int, words.seeds.split())
         for world in words.worlds.split()
+        for seed in map(int, words.seeds.split())
         for method in sorted(words.methods.split(), key=lambda m: m.startswith("tau"))  # the longest first
     ]
     runs = pmd.train_side_by_side(jobs, words.workers)

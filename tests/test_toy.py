@@ -430,7 +430,7 @@ def test_bad_values_are_refused(field: str, value: object) -> None:
 
 
 def test_bad_names_seeds_and_directions_are_refused() -> None:
-    with pytest.raises(UserError, match=r"no toy world 'tiy'.*toy, hard"):
+    with pytest.raises(UserError, match=r"no toy world 'tiy'.*toy, longtail, hard"):
         toy_corpus("tiy")
     with pytest.raises(UserError, match=r"no field 'nuns'.*nouns"):
         toy_corpus("toy", nuns=3)

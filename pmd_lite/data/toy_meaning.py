@@ -165,10 +165,12 @@ def with_s(word: str) -> str:
 
 
 def plural(noun: str) -> str:
+    """The plural of an English noun of the lexicon: dogs, children."""
     return _IRREGULAR_PLURALS.get(noun) or with_s(noun)
 
 
 def past_tense(verb: str) -> str:
+    """The past tense of an English verb of the lexicon: painted, sold."""
     if VERBS[verb]:
         return VERBS[verb]
     if _ends_in_consonant_y(verb):
