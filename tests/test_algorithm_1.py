@@ -42,7 +42,7 @@ def test_distillation_changes_the_path(make_trainer: MakeTrainer) -> None:
 
 
 def test_distillation_begins_at_start(make_trainer: MakeTrainer) -> None:
-    """start=0.5 of 12 updates: bit-equal to plain training for 6 updates, different after 7."""
+    """start=0.5 of 12 updates: bit-equal to plain training for 6 updates, different at the 7th."""
     late, alone = make_trainer("bi-pmd", alpha=0.5, start=0.5), make_trainer("tau=1")
     for step in range(1, 8):
         for trainer in (late, alone):
@@ -50,8 +50,16 @@ def test_distillation_begins_at_start(make_trainer: MakeTrainer) -> None:
             for student in trainer.students:
                 trainer.update(student)
         equal = not list(differences(weights_of(late, 0), weights_of(alone, 0)))
-        assert equal == (step < late.clock.start), step
+        assert equal == (step <= late.clock.start), step
     assert late.clock.start == 6
+
+
+def test_logged_weights_are_those_in_force(make_trainer: MakeTrainer) -> None:
+    """Before distillation starts the metrics say 0, whatever the strategy has in mind."""
+    trainer = make_trainer("bi-pmd", alpha=0.5, start=0.5)
+    trainer.run()
+    logged = {m["step"]: m["alpha"] for m in trainer.rundir.metrics() if m["event"] == "eval" and m["student"] == 1}
+    assert logged == {4: [0.0] * 6, 8: [0.5] * 6, 12: [0.5] * 6}
 
 
 def test_no_teacher_runs_where_the_weight_is_0(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:

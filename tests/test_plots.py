@@ -150,7 +150,7 @@ def test_frontier_points_arrows_and_curves() -> None:
     assert marks == points
     assert lines(ax) == {
         "frontier of baselines": ([12.0, 16.0], [26.0, 22.0]),
-        "frontier pushed outwards": ([15.5, 16.6], [26.4, 25.1]),
+        "frontier of Pareto-MD": ([15.5, 16.6], [26.4, 25.1]),
     }
     arrows = {t.get_gid(): (t.xyann, t.xy) for t in ax.texts if t.get_gid()}  # type: ignore[attr-defined]
     assert arrows == {"A->A'": (POINTS["A"], POINTS["A'"]), "B->B'": (POINTS["B"], POINTS["B'"])}

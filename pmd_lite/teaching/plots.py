@@ -157,7 +157,7 @@ def frontier(
     _check_names(points, [*baselines, *ours, *seeds, *(name for arrow in arrows for name in arrow)])
     fig, (ax,) = new_figure(alt, height=4.6)
     avoid: list[XY] = []
-    curves = ((baselines, GRAY, "frontier of baselines"), (ours, COLOURS[0], "frontier pushed outwards"))
+    curves = ((baselines, GRAY, "frontier of baselines"), (ours, COLOURS[0], "frontier of Pareto-MD"))
     for names, colour, label in curves:
         front = sorted([points[names[i]] for i in pareto_front([points[name] for name in names])])
         if len(front) > 1:

@@ -126,7 +126,7 @@ class Trainer:
         learner.begin()
         for micro, host_batch in enumerate(batches):
             batch = host_batch.to(self.device)
-            started = self.clock.step >= self.clock.start
+            started = self.clock.step > self.clock.start
             alpha = self.distiller.weight(student.index, batch.pair) if started else 0.0
             soft = self.target(student.index, batch, self.config.distill.resolved.teacher_dropout) if alpha else None
             sums = learner.accumulate(batch, alpha, soft, self.distiller.combine, tokens, micro)
@@ -199,7 +199,7 @@ class Trainer:
             "event": "eval", "step": self.clock.step, "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
-            "alpha": self.distiller.weights()[student.index].tolist(), "p": student.sampler.probabilities().tolist(),
+            "alpha": (self.distiller.weights()[student.index] * (self.clock.step > self.clock.start)).tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
         }  # fmt: skip
