@@ -23,7 +23,7 @@ torch.set_num_threads(1)  # the same bits whatever else the machine is doing
 TINY: dict[str, Any] = {
     "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 32, "dropout": 0.2, "max_len": 64,
     "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1,
-    "update_every": 4,
+    "update_every": 4, "start": 0.0,
 }  # fmt: skip
 
 
