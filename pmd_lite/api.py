@@ -82,12 +82,14 @@ def train(
     row = get_method(method, samplers)
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
     rundir = RunDir(path)
-    _open(rundir, describe(corpus, row, config), resume)
-    if not rundir.finished:
-        _train(rundir, corpus, row, config, show)
-    run = Run(path)
-    if score and not (path / "scores.json").exists():
-        run.evaluate(corpus)
+    _refuse_foreign(path)
+    with rundir.locked():
+        _open(rundir, describe(corpus, row, config), resume)
+        if not rundir.finished:
+            _train(rundir, corpus, row, config, show)
+        run = Run(path)
+        if score and not (path / "scores.json").exists():
+            run.evaluate(corpus)
     return run
 
 
@@ -169,11 +171,18 @@ def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
     return dict(json.loads(json.dumps(whole)))
 
 
+def _refuse_foreign(path: Path) -> None:
+    """A directory that holds other things than a run is left alone."""
+    there = {p.name for p in path.iterdir()} - {".lock"} if path.is_dir() else set()
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; choose another out directory")
+    if there and "config.json" not in there:
+        raise UserError(f"{path} is not empty and holds no run; choose another out directory")
+
+
 def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     """Make the run directory, or check that the run in it is the one asked for."""
     if not (rundir.path / "config.json").exists():
-        if rundir.path.exists() and any(rundir.path.iterdir()):
-            raise UserError(f"{rundir.path} is not empty and holds no run; choose another out directory")
         write_json(rundir.path / "config.json", wanted)
         return
     if resume == "never":

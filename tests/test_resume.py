@@ -173,6 +173,14 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
         train(tiny_corpus, "tau=1", config, out=tmp_path / "full", show="off")
 
 
+def test_two_processes_do_not_train_in_one_directory(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    config = preset("toy", **TINY)
+    with RunDir(tmp_path / "r").locked(), pytest.raises(UserError, match="another process is training"):
+        train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off")
+    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)  # free again
+    assert RunDir(tmp_path / "r").finished
+
+
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "delete", "pickle"])
 @pytest.mark.parametrize("file", ["state.pt", "model_1.safetensors"])
 def test_damaged_checkpoints_are_refused_in_words(

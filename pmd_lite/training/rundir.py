@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pmd_lite.errors import UserError
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file for this process or raise OSError at once. Windows has no fcntl, the others no msvcrt."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync(path: Path) -> None:
@@ -75,6 +89,21 @@ class RunDir:
     def config(self) -> dict[str, Any]:
         """config.json."""
         return dict(read_json(self.path / "config.json"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one process; the system lets go when the process ends, however it ends.
+
+        Raises UserError when another process is training in it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / ".lock", "a", encoding="utf-8") as file:
+            try:
+                _lock(file.fileno())
+            except OSError:
+                raise UserError(f"{self.path}: another process is training in this directory; wait for it, or choose "
+                                "another out directory") from None  # fmt: skip
+            yield
 
     @property
     def finished(self) -> bool:
