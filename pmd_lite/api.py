@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import threading
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +41,7 @@ def load_corpus(
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
     if str(name) in WORLDS:
-        found = toy_corpus(str(name), seed=seed, **world)
+        found = toy_corpus(str(name), seed=seed, direction=direction or "m2o", **world)
     else:
         if world:
             raise UserError(f"{', '.join(world)}: only a toy world has such knobs, and {name} is a corpus directory")
@@ -113,22 +115,36 @@ def train_side_by_side(jobs: Sequence[dict[str, Any]], workers: int = 2) -> list
         workers: processes at a time; more than the machine's cores gains nothing.
     A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
     """
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn, others = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(workers, len(jobs)), spawn, _end_with_parent) as pool:
         futures = [pool.submit(_job, job) for job in jobs]
-        names = [str(job.get("method", "auto-pmd")) for job in jobs]
-        outs = [Path(job["out"]) for job in jobs]
-        pending = set(futures)
-        while pending:
-            pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
-            for done in set(futures) - pending:
-                done.result()  # raises what the run raised
-            print(
-                "\r" + " | ".join(f"{n} {_standing(out)}" for n, out in zip(names, outs, strict=True)),
-                end="",
-                flush=True,
-            )
-    print()
+        try:
+            _watch(futures, jobs)
+        except BaseException:  # an error in one run, or Ctrl-C: do not wait for the others, they can be resumed
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+            raise
     return [Run(future.result()) for future in futures]
+
+
+def _watch(futures: Sequence[Future[Path]], jobs: Sequence[dict[str, Any]]) -> None:
+    """Print where every run stands until all are done; raises what a run raised."""
+    pending = set(futures)
+    while pending:
+        pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
+        for done in set(futures) - pending:
+            done.result()
+        standing = [f"{job.get('method', 'auto-pmd')} {_standing(Path(job['out']))}" for job in jobs]
+        print("\r" + " | ".join(standing), end="", flush=True)
+    print()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is gone stops at once; what it saved is whole."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        gone = parent.sentinel
+        threading.Thread(target=lambda: (connection.wait([gone]), os._exit(1)), daemon=True).start()
 
 
 def _standing(out: Path) -> str:

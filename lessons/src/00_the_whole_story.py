@@ -133,16 +133,17 @@ figures.dev_loss_of([one, five, auto])
 
 # %% [markdown]
 # **What to notice.** Held-out loss, lower is better. A curve that has passed its star and rises again *overfits*: the model
-# still gets better on its few training sentences and worse on everything else. Look at the smallest languages, and
-# whether the students of Auto-PMD (taught, among other things, by a model that has *not* seen those sentences so often)
-# rise less.
+# still gets better on its few training sentences and worse on everything else. Look at the smallest languages: single
+# models rise, and Auto-PMD's students, who also listen to a model that has *not* seen those sentences so often, rise less or
+# not at all. Then compare with the frontier above: a lower loss and a higher BLEU are not the same thing. Loss asks how
+# much probability the right sentence gets, BLEU only looks at the sentence that gets the most.
 
 # %% [markdown]
 # ## When does it help?
 #
-# One run proves little, so here are three seeds of two worlds, trained by `benchmarks/toy_regimes.py` with this lesson's settings and
-# stored beside this notebook. In the world **longtail** (this lesson's), the smallest languages have 30 sentences and
-# overfit. In the world **toy** they have hundreds, and nothing overfits yet after the same number of updates.
+# One run proves little. Here are three seeds in each of two worlds, trained by `benchmarks/toy_regimes.py` with this
+# lesson's settings and stored beside this notebook. In the world **longtail** (this lesson's) the smallest languages have 30
+# sentences and overfit. In the world **toy** they have hundreds, and after the same number of updates nothing overfits.
 
 # %%
 stored = stories.Regimes.load(Path("results") / "toy_regimes.json")
@@ -160,8 +161,9 @@ print(stored.reading())
 # - Sampling moves *along* a frontier: what one language wins, another loses.
 # - Distillation between two differently sampled models can give each a share of the other's strength. It pays where a
 #   language overfits, and costs where it is still being learned; so weights must differ by language and over time.
-# - It also costs: one Auto-PMD run here took as many forward and backward passes as about five single models. Whether one
-#   larger or longer-trained model would do as well is a fair question, and later lessons ask it.
+# - It also costs: two models, a teacher's forward pass for every distilled batch, and three short trainings per search.
+#   Whether one larger or longer-trained model would do as well is a fair question, and later lessons ask it.
+# - Read results like these twice: once for the size of a difference, once for whether all seeds agree on its sign.
 #
 # **Where to go next.** The code of this lesson is `pmd_lite/training/trainer.py` (Alg. 1) and
 # `pmd_lite/training/trial.py` (Alg. 2); the equations are in the paper's sections 2.1, 3.1 and 3.3.

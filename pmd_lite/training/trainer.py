@@ -193,13 +193,14 @@ class Trainer:
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
         trained = (student.sums.cpu().double() / student.tokens[:, None]).tolist()
         tokens = student.tokens.tolist()
+        alpha = self.distiller.weights()[student.index] * (self.clock.step > self.clock.start)  # 0 before the start
         student.sums.zero_()
         student.tokens.zero_()
         return {
             "event": "eval", "step": self.clock.step, "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
-            "alpha": (self.distiller.weights()[student.index] * (self.clock.step > self.clock.start)).tolist(), "p": student.sampler.probabilities().tolist(),
+            "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
         }  # fmt: skip
