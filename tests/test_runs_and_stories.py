@@ -17,7 +17,10 @@ from pmd_lite.errors import UserError
 from pmd_lite.teaching import figures, stories, widgets
 from pmd_lite.teaching.checks import check_winners
 
-WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1}
+WORLD = {
+    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1,
+}  # fmt: skip
+MUTUAL = {"model_1": [40.0, 40, 40, 13, 13, 13], "model_2": [18.0, 18, 18, 20, 20, 20]}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def test_curves_are_those_of_the_metrics(runs: tuple[pmd.Run, ...]) -> None:
     steps, alphas = runs[2].curve("alpha", 1)
     assert steps == [4, 8, 12]
     assert set(alphas) == set(runs[2].pairs)
-    assert all(value == pytest.approx(0.1) for value in (curve[0] for curve in alphas.values()))  # before the 1st search
+    assert [curve[0] for curve in alphas.values()] == pytest.approx([0.1] * 6)  # before the first search
     search = runs[2].searches(1)[0]
     assert [curve[1] for curve in alphas.values()] == search["alpha"]
     with pytest.raises(UserError, match="no field 'loss'; there are event"):
@@ -86,7 +89,7 @@ def test_points_and_table_by_hand(runs: tuple[pmd.Run, ...], tmp_path: Path) -> 
 def test_gains_say_what_the_numbers_say(runs: tuple[pmd.Run, ...], tmp_path: Path) -> None:
     one = with_scores(runs[0], tmp_path, {"model_1": [40.0, 40, 40, 10, 10, 10]})
     five = with_scores(runs[1], tmp_path, {"model_1": [20.0, 20, 20, 20, 20, 20]})
-    auto = with_scores(runs[2], tmp_path, {"model_1": [40.0, 40, 40, 13, 13, 13], "model_2": [18.0, 18, 18, 20, 20, 20]})
+    auto = with_scores(runs[2], tmp_path, MUTUAL)
     text = stories.gains(one, five, auto)
     assert "HRL +0.0, LRL +3.0 BLEU" in text
     assert "HRL -2.0, LRL +0.0 BLEU" in text
@@ -113,7 +116,7 @@ def test_regimes_read_only_agreement_as_a_finding(tmp_path: Path) -> None:
 
 
 def test_figures_of_runs_carry_the_runs_numbers(runs: tuple[pmd.Run, ...], tmp_path: Path) -> None:
-    auto = with_scores(runs[2], tmp_path, {"model_1": [40.0, 40, 40, 13, 13, 13], "model_2": [18.0, 18, 18, 20, 20, 20]})
+    auto = with_scores(runs[2], tmp_path, MUTUAL)
     one = with_scores(runs[0], tmp_path, {"model_1": [30.0, 20.0, 10.0, 9.0, 3.0, 0.0]})
     assert "tau=1 LRL 4.0 HRL 20.0" in figures.frontier_of([one, auto]).alt_text
     drawn = figures.alphas_of(auto).axes[1].lines[0]
@@ -122,7 +125,7 @@ def test_figures_of_runs_carry_the_runs_numbers(runs: tuple[pmd.Run, ...], tmp_p
 
 
 def test_the_picker_redraws_when_a_box_moves(runs: tuple[pmd.Run, ...], tmp_path: Path) -> None:
-    auto = with_scores(runs[2], tmp_path, {"model_1": [40.0, 40, 40, 13, 13, 13], "model_2": [18.0, 18, 18, 20, 20, 20]})
+    auto = with_scores(runs[2], tmp_path, MUTUAL)
     one = with_scores(runs[0], tmp_path, {"model_1": [30.0, 20.0, 10.0, 9.0, 3.0, 0.0]})
     box = widgets.frontier_picker([one, auto])
     first, second, picture = box.children[1], box.children[2], box.children[3]
