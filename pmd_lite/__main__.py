@@ -77,7 +77,9 @@ class TrainArguments:
             show=self.show,
         )  # fmt: skip
         print(run.table().to_text())
-        print(f"\nCurves and figures: python -m pmd_lite show {run.path} --figures")
+        print("\nFigures:")
+        commands.draw([run], [run])
+        print(f"Side by side with other runs: python -m pmd_lite show {run.path} OTHER ... --figures")
 
 
 def _preset_of(words: list[str]) -> str:

@@ -88,10 +88,11 @@ def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
     if scored:
         print(bleu_table(scored).to_text())
     if figures:
-        _draw(seen, scored)
+        draw(seen, scored)
 
 
-def _draw(seen: list[Run], scored: list[Run]) -> None:
+def draw(seen: list[Run], scored: list[Run]) -> None:
+    """Draw what there is to draw of each run, and the frontier of all scored ones, into RUN/figures."""
     from pmd_lite.teaching.plots import save_figure
 
     for run in seen:

@@ -67,6 +67,7 @@ def test_train_leaves_a_whole_run(place: Path) -> None:
     assert set(scores) == {"model_1", "model_2"}
     assert set(scores["model_1"]) == set(config["corpus"]["pairs"])
     assert "tok:13a" in scores["model_1"]["fra-eng"]["signature"]
+    assert (run / "figures" / "frontier.png").stat().st_size > 1000
     hyps = (run / "translations" / "test.model_1.fra-eng.txt").read_text(encoding="utf-8")
     assert hyps.count("\n") == 6
 
