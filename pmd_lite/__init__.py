@@ -7,9 +7,10 @@ run.table()
 """
 
 from pmd_lite.api import load_corpus, run_size, train, train_side_by_side
-from pmd_lite.config import PRESETS, Config, preset
+from pmd_lite.config import Config
 from pmd_lite.errors import UserError
 from pmd_lite.methods import METHODS
+from pmd_lite.presets import PRESETS, preset
 from pmd_lite.run import Run, bleu_table
 
 __all__ = [

@@ -11,8 +11,16 @@ import tyro
 from tyro.conf import arg
 
 from pmd_lite import api, commands
-from pmd_lite.config import PRESETS, Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
+from pmd_lite.config import (
+    Config,
+    DistillConfig,
+    ModelConfig,
+    OptimConfig,
+    TokenizerConfig,
+    TrainConfig,
+)
 from pmd_lite.errors import UserError
+from pmd_lite.presets import PRESETS
 from pmd_lite.training.progress import Show
 from pmd_lite.training.trainer import Interrupted
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from pmd_lite.config import Config, preset
+from pmd_lite.config import Config
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
@@ -23,6 +23,7 @@ from pmd_lite.data.toy import toy_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
 from pmd_lite.methods import Method, get_method, make_samplers
+from pmd_lite.presets import preset
 from pmd_lite.run import Run
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import RunDir, write_json

@@ -1,8 +1,7 @@
-"""Every choice of a run, as frozen dataclasses with one sentence per field, and the four presets.
+"""Every choice of a run, as frozen dataclasses with one sentence per field.
 
-A `Config` holds everything but the data and the method: the same four presets (toy, small, ted8, wmt6) drive the
-lessons, the command line and the full-scale reproduction. It round-trips through JSON (`to_dict` / `from_dict`), which
-is what `config.json` in a run directory holds.
+A `Config` holds everything but the data and the method; `presets.py` has four of them. It round-trips through JSON
+(`to_dict` / `from_dict`), which is what `config.json` in a run directory holds.
 """
 
 from __future__ import annotations
@@ -24,6 +23,28 @@ def _check(ok: bool, what: str, remedy: str) -> None:
         raise UserError(f"{what}: {remedy}")
 
 
+def _check_kinds(config: Any, *, at_least: dict[str, float] | None = None) -> None:
+    """Every field has the kind of value its type names: a word of a Literal, a whole number, a number, yes or no."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        value, parts = getattr(config, name), typing.get_args(hint)
+        if type(None) in parts:
+            if value is None:
+                continue
+            hint = next(part for part in parts if part is not type(None))
+        if typing.get_origin(hint) is Literal:
+            words = typing.get_args(hint)
+            _check(value in words, f"{name}={value!r}", f"choose {' or '.join(map(repr, words))}")
+        elif hint is bool:
+            _check(isinstance(value, bool), f"{name}={value!r}", "write True or False")
+        elif hint is int:
+            _check(type(value) is int, f"{name}={value!r}", "must be a whole number")
+        elif hint is float:
+            _check(type(value) in (int, float), f"{name}={value!r}", "must be a number")
+    for name, least in (at_least or {}).items():
+        value = getattr(config, name)
+        _check(value is None or value >= least, f"{name}={value}", f"must be at least {least:g}")
+
+
 @dataclass(frozen=True)
 class TokenizerConfig:
     """How text becomes ids."""
@@ -42,6 +63,7 @@ class TokenizerConfig:
     """paper: target tag before the source. released: encoder tag (source's in M2O), decoder tag predicted first."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self, at_least={"max_sentences": 1})
         _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
         enough = self.vocab_size >= 272 or not self.byte_fallback
         _check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272, as 256 are bytes")
@@ -76,6 +98,7 @@ class ModelConfig:
     """Longest sequence in tokens, source or target."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self, at_least={"d_model": 2, "heads": 1, "ffn": 1, "max_len": 8})
         _check(
             self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model"
         )
@@ -105,6 +128,7 @@ class OptimConfig:
     """eps of the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self, at_least={"eps": 0, "weight_decay": 0, "clip": 0})
         _check(self.lr > 0, f"lr={self.lr}", "must be positive")
         _check(0 <= self.label_smoothing < 1, f"label_smoothing={self.label_smoothing}", "must lie in [0, 1)")
         _check(self.warmup >= 1, f"warmup={self.warmup}", "take at least one update")
@@ -141,6 +165,7 @@ class TrainConfig:
     """Exponent of the length in the hypothesis score."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
         _check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
         _check(
             self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
@@ -212,10 +237,13 @@ class DistillConfig:
     """See FidelityBundle.decide_by."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})
         _check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
         for name in ("alpha", "alpha0"):
             _check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
         _check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
+        if self.alpha_clip is not None:
+            _check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "lies in (0, 1]; 1 is no clip")
         if self.start is not None:
             _check(0 <= self.start < 1, f"start={self.start}", "a fraction of training, in [0, 1)")
 
@@ -244,13 +272,16 @@ class Config:
     tau: float = 5.0
     """Temperature of the student that favours small languages (5 on WMT-6, 3 on TED-8)."""
 
+    def __post_init__(self) -> None:
+        _check(type(self.tau) in (int, float) and self.tau > 0, f"tau={self.tau!r}", "a temperature is positive")
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; `from_dict` gives the same Config back."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """Inverse of `to_dict`. Raises UserError on an unknown or missing section."""
+        """Inverse of `to_dict`; what is not named has its default. Raises UserError on an unknown field or value."""
         return typing.cast(Config, _build(cls, data, "config"))
 
 
@@ -266,61 +297,3 @@ def _build(cls: type, data: Any, where: str) -> Any:
         for name, value in data.items()
     }
     return cls(**values)
-
-
-PRESETS: dict[str, Config] = {
-    "toy": Config(
-        tokenizer=TokenizerConfig(vocab_size=400),
-        optim=OptimConfig(lr=4e-3, warmup=150),
-        train=TrainConfig(steps=2000, tokens=400, eval_every=200, beam=1),
-        distill=DistillConfig(start=0.3),
-    ),
-    "small": Config(
-        tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),
-        model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
-        optim=OptimConfig(lr=1.5e-3, warmup=400),
-        train=TrainConfig(steps=3000, tokens=2000, eval_every=300, beam=5),
-        distill=DistillConfig(start=0.15),
-    ),
-    "ted8": Config(
-        tokenizer=TokenizerConfig(vocab_size=8000, kind="per-language", byte_fallback=True, tags="released"),
-        model=ModelConfig(512, 4, 6, 6, 1024, dropout=0.3, attention_dropout=0.3, tie="decoder", embedding_norm=True),
-        optim=OptimConfig(lr=2e-3, warmup=4000, eps=1e-6),
-        train=TrainConfig(steps=0, epochs=300, tokens=8192, accumulate=8, precision="fp16", beam=5),
-        tau=3.0,
-    ),
-    "wmt6": Config(
-        tokenizer=TokenizerConfig(vocab_size=64000, byte_fallback=True, tags="released"),
-        model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True),
-        optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
-        train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),
-    ),
-}
-
-
-def preset(name: str, **overrides: Any) -> Config:
-    """A preset with changed fields: `preset("toy", steps=300, dropout=0.2)`.
-
-    Each override is a field name that is unique over all sections, or "section.field". Raises UserError when unknown.
-    """
-    if name not in PRESETS:
-        raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
-    config = PRESETS[name]
-    for key, value in overrides.items():
-        config = _override(config, key, value)
-    return config
-
-
-def _override(config: Config, key: str, value: Any) -> Config:
-    section, _, name = key.rpartition(".")
-    sections = [f.name for f in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, f.name))]
-    if not section and key in ("tau",):
-        return dataclasses.replace(config, tau=value)
-    homes = [s for s in ([section] if section else sections) if hasattr(getattr(config, s, None), name)]
-    if len(homes) != 1:
-        known = ", ".join(f"{s}.{f.name}" for s in sections for f in dataclasses.fields(getattr(config, s)))
-        raise UserError(
-            f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}"
-        )
-    changed = dataclasses.replace(getattr(config, homes[0]), **{name: value})
-    return dataclasses.replace(config, **{homes[0]: changed})

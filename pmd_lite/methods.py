@@ -62,6 +62,11 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         raise UserError(f"no method called {name!r}; {hint}There are {', '.join(METHODS)}")
     if samplers is None:
         return row
+    for specification in samplers:
+        if specification != "tau":
+            parse_tau(specification)
+    if not samplers or (row.distiller is NoDistillation and len(samplers) != len(row.samplers)):
+        raise UserError(f"{name} takes {len(row.samplers)} sampler(s), not {len(samplers)}")
     if row.distiller is not NoDistillation and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
     return replace(row, samplers=tuple(samplers))

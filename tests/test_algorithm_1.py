@@ -67,7 +67,7 @@ def test_no_teacher_runs_where_the_weight_is_0(make_trainer: MakeTrainer, monkey
     taught: list[tuple[int, int]] = []
     real = trainer.target
     monkeypatch.setattr(
-        trainer, "target", lambda i, batch, dropout: taught.append((i, batch.pair)) or real(i, batch, dropout)
+        trainer, "target", lambda i, batch, *rest: taught.append((i, batch.pair)) or real(i, batch, *rest)
     )
     trainer.distiller.alpha[:, 0] = 0.0  # type: ignore[attr-defined]
     trainer.run()
@@ -83,9 +83,9 @@ def test_student_2_learns_from_the_updated_student_1(
     seen: list[tuple[int, int, int]] = []
     real = trainer.target
 
-    def spy(student: int, batch: Any, dropout: bool) -> torch.Tensor:
+    def spy(student: int, batch: Any, *rest: Any) -> torch.Tensor:
         seen.append((student, trainer.students[0].learner.updates, trainer.students[1].learner.updates))
-        return real(student, batch, dropout)
+        return real(student, batch, *rest)
 
     monkeypatch.setattr(trainer, "target", spy)
     trainer.run()

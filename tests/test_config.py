@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 
 from pmd_lite.config import (
     FIDELITY,
-    PRESETS,
     Config,
     DistillConfig,
     Fidelity,
@@ -22,9 +22,9 @@ from pmd_lite.config import (
     OptimConfig,
     TokenizerConfig,
     TrainConfig,
-    preset,
 )
 from pmd_lite.errors import UserError
+from pmd_lite.presets import PRESETS, preset
 
 SECTIONS = {
     "tokenizer": TokenizerConfig,
@@ -242,3 +242,27 @@ def test_a_preset_that_sets_a_member_keeps_it_under_either_fidelity() -> None:
         assert preset(name, fidelity="released").distill.resolved == dataclasses.replace(
             FIDELITY["released"], start=start
         )
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ({"draws": "startified"}, "choose 'iid' or 'stratified'"),
+        ({"decide_by": "smooth"}, "choose 'nll' or 'smoothed'"),
+        ({"precision": "int8"}, "choose 'fp32' or 'bf16' or 'fp16'"),
+        ({"step_size": "to_1"}, "choose 'constant' or"),
+        ({"steps": "300"}, "must be a whole number"),
+        ({"heads": 0}, "must be at least 1"),
+        ({"seed": -1}, "must be at least 0"),
+        ({"dead_zone": -0.1}, "must be at least 0"),
+        ({"alpha_clip": 1.5}, "1 is no clip"),
+        ({"rollback": "no"}, "write True or False"),
+        ({"lr": "fast"}, "must be a number"),
+        ({"tau": -1}, "a temperature is positive"),
+        ({"resolved": 3}, "names no field"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_at_once(override: dict[str, object], says: str) -> None:
+    """A typo must not train silently as something else."""
+    with pytest.raises(UserError, match=re.escape(says)):
+        preset("toy", **override)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "config": 1,
+    "presets": 1,
     "interfaces": 1,
     "data": 2,
     "model": 3,

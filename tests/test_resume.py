@@ -19,9 +19,9 @@ import torch
 from conftest import TINY, MakeTrainer
 
 from pmd_lite.api import train
-from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
+from pmd_lite.presets import preset
 from pmd_lite.training import rundir as rundir_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
@@ -125,6 +125,22 @@ def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
     last.start()
     last.join()
     assert last.exitcode == 0
+    assert_same(whole, broken)
+
+
+@pytest.mark.parametrize("overrides", [{"fidelity": "released", "rollback": True}, {"fidelity": "released"}])
+def test_released_fidelity_resumes_to_the_same_bits(
+    make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
+) -> None:
+    """The teacher's dropout, too, is a function of seed and step, not of what ran before."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    make_trainer("auto-pmd", path=whole, **overrides).run()
+    torch.manual_seed(99)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, 25)
+        with pytest.raises(Crash):
+            make_trainer("auto-pmd", path=broken, **overrides).run()
+    make_trainer("auto-pmd", path=broken, **overrides).run()
     assert_same(whole, broken)
 
 

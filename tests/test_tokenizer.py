@@ -18,11 +18,12 @@ import sentencepiece as spm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmd_lite.config import PRESETS, TokenizerConfig
+from pmd_lite.config import TokenizerConfig
 from pmd_lite.data import tokenizer as module
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, train_tokenizer
 from pmd_lite.errors import UserError
+from pmd_lite.presets import PRESETS
 
 Lines = Sequence[tuple[str, str]]
 ROOT = Path(__file__).resolve().parents[1]

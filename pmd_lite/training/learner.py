@@ -129,11 +129,14 @@ class Learner:
         return learning_rate(max(1, self.updates), self.config.optim.lr, self.config.optim.warmup)
 
     def overflow_skips(self) -> int:
-        """Updates that fp16 overflow made the scaler skip. Reads the device: for evaluations only."""
+        """Updates that fp16 overflow made the scaler skip. Reads the device: for evaluations only.
+
+        Trials that are not rolled back add steps of their own, so under the released code's rule this is a lower bound.
+        """
         if not self.scaler.is_enabled() or not self.updates:
             return 0
         done = next((int(s["step"].item()) for s in self.optimizer.state.values()), 0)
-        return self.updates - done
+        return max(0, self.updates - done)
 
     def copy(self) -> Learner:
         """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""

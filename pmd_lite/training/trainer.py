@@ -113,8 +113,10 @@ class Trainer:
 
     # ---- one update
 
-    def target(self, student: int, batch: Batch, dropout: bool) -> Tensor:
-        """The teachers' distribution on a batch, [tokens, vocab]."""
+    def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0) -> Tensor:
+        """The teachers' distribution on a batch, [tokens, vocab]; a teacher's dropout is seeded as a student's is."""
+        if dropout:
+            torch.manual_seed(derive_seed(self.config.train.seed, 5, student, self.clock.step, micro))
         teachers = self.distiller.teachers(student, batch.pair)
         with self.students[student].learner.autocast():
             return soft_target(teachers, batch.src, batch.trg_in, batch.keep, dropout)
@@ -122,13 +124,14 @@ class Trainer:
     def update(self, student: Student) -> int:
         """Alg. 1, lines 4-6, for one student; returns the target tokens it trained on."""
         learner, batches = student.learner, student.draw(self.config.train.accumulate)
+        dropout = self.config.distill.resolved.teacher_dropout
         tokens = sum(batch.tokens for batch in batches)
         learner.begin()
         for micro, host_batch in enumerate(batches):
             batch = host_batch.to(self.device)
             started = self.clock.step > self.clock.start
             alpha = self.distiller.weight(student.index, batch.pair) if started else 0.0
-            soft = self.target(student.index, batch, self.config.distill.resolved.teacher_dropout) if alpha else None
+            soft = self.target(student.index, batch, dropout, micro) if alpha else None
             sums = learner.accumulate(batch, alpha, soft, self.distiller.combine, tokens, micro)
             student.sums[batch.pair] += sums
             student.tokens[batch.pair] += batch.tokens
