@@ -35,7 +35,7 @@ size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
-settings = {} if size == "lesson" else dict(steps=40, eval_every=20, d_model=16)
+settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
 runs_in = Path("runs") / f"lesson00-{size}"
 
 # %% [markdown]

@@ -88,7 +88,7 @@ class Regimes:
                 bleu, loss = self.points(world, label), self.points(world, label, "dev_loss")
                 cells = [mean_spread([p[axis] for p in values]) for values in (bleu, loss) for axis in (1, 0)]
                 rows.append([world, label, *cells])
-        seeds = len(next(iter(next(iter(self.bleu.values())).values())))
+        seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
         caption = (
             f"Mean and standard deviation over {seeds} seeds; test BLEU, dev loss in nats per token. {self.command}"
@@ -116,6 +116,7 @@ class Regimes:
                         deltas = [after[axis] - before[axis] for before, after in twins]
                         same_sign = all(d > 0 for d in deltas) or all(d < 0 for d in deltas)
                         verdict = "all seeds agree" if same_sign else "seeds disagree: no finding"
+                        verdict = "one seed: no finding" if len(deltas) == 1 else verdict
                         each = ", ".join(f"{d:+.2f}" for d in deltas)
                         who = f"{world:9s} {student.split(' ')[1]} against {single}"
                         lines.append(f"{who}  {name} {unit:4s} {sum(deltas) / len(deltas):+6.2f}  ({each}; {verdict})")
