@@ -90,9 +90,7 @@ class Regimes:
                 rows.append([world, label, *cells])
         seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
-        caption = (
-            f"Mean and standard deviation over {seeds} seeds; test BLEU, dev loss in nats per token. {self.command}"
-        )
+        caption = f"Test BLEU, dev loss in nats per token; mean and standard deviation over seeds ({seeds})"
         return Table(columns, rows, best=None, digits=2, caption=caption)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
