@@ -136,7 +136,7 @@ def greedy_count(ascending: Sequence[int], budget: int) -> int:
 
 
 @given(lengths=st.lists(st.integers(1, 50), min_size=1, max_size=80), budget=budgets, data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_cut(lengths: list[int], budget: int, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(lengths))))[: data.draw(st.integers(1, len(lengths)))]
     batches = [batch.tolist() for batch in cut_batches(np.array(lengths), np.array(order), budget)]
@@ -153,14 +153,14 @@ def test_nothing_to_cut() -> None:
 
 
 @given(length=st.integers(1, 20), count=st.integers(1, 300), budget=budgets)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_equal_lengths_are_cut_into_equal_batches(length: int, count: int, budget: int) -> None:
     sizes = [len(batch) for batch in cut_batches(np.full(count, length), np.arange(count), budget)]
     assert max(sizes) - min(sizes) <= 1
 
 
 @given(shortest=st.integers(4, 40), roomy=st.integers(16, 60), full=st.floats(1, 6), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_crumbs(shortest: int, roomy: int, full: float, seed: int) -> None:
     """Where 16 sentences or more fit into a batch and lengths differ by a quarter, no batch is a third of another.
 

@@ -74,7 +74,7 @@ def test_spiteful_text_comes_back(plain: Tokenizer, fallback: Tokenizer, text: s
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_text_of_seen_characters_comes_back(plain: Tokenizer, data: st.DataObject) -> None:
     seen = sorted(set("".join(side for line in FRENCH for side in line)))
     text = data.draw(st.text(st.sampled_from(seen), max_size=40))
@@ -84,7 +84,7 @@ def test_any_text_of_seen_characters_comes_back(plain: Tokenizer, data: st.DataO
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_text_comes_back_with_byte_fallback(fallback: Tokenizer, text: str) -> None:
     ids = fallback.encode_src(text, "fr-en")
     assert UNK not in ids
@@ -130,7 +130,7 @@ def test_spiteful_text_forges_nothing(plain: Tokenizer, fallback: Tokenizer, tex
 
 
 @given(parts=st.lists(st.sampled_from([*SPITEFUL, "\0", "\n", "a"]), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_mixture_forges_anything(fallback: Tokenizer, parts: list[str]) -> None:
     check_ordinary(fallback, "".join(parts))
     assert fallback.decode(fallback.encode_src("".join(parts), "fr-en")) == "".join(parts)

@@ -62,7 +62,7 @@ def listed(tokens: TokenArray) -> Sentences:
 
 
 @given(sentences=st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=8), data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_build_and_select(sentences: Sentences, data: st.DataObject) -> None:
     whole = TokenArray.build(iter(sentences))
     assert len(whole) == len(sentences)
@@ -127,7 +127,7 @@ def test_max_len_counts_tags_and_end_on_either_side(tokenizer: Tokenizer) -> Non
 
 def test_no_python_object_stays_for_a_sentence(tokenizer: Tokenizer) -> None:
     """What is kept is 4 bytes a token and 16 a sentence and side; a list for each sentence would be over 200 more."""
-    lines = [(f"red {n} sea", f"the {n} blue") for n in range(6000)]
+    lines = [(f"red {n} sea", f"the {n} blue") for n in range(3000)]
     text = Corpus.from_texts("many", {"fr-en": {"train": lines, "valid": [("v", "w")], "test": [("x", "y")]}})
     own = train_tokenizer(text, TokenizerConfig(vocab_size=60, max_sentences=500))
     encode_corpus(text, own, 64)  # what is made once and kept, whatever the size
