@@ -141,8 +141,8 @@ figures.dev_loss_of([one, five, auto])
 # %% [markdown]
 # ## When does it help?
 #
-# One run proves little. Here are three seeds in each of two worlds, trained by `benchmarks/toy_regimes.py` with this
-# lesson's settings and stored beside this notebook. In the world **longtail** (this lesson's) the smallest languages have 30
+# One run proves little. Here are more, trained by `benchmarks/toy_regimes.py` with this lesson's settings and stored
+# beside this notebook; the line above the table says how many seeds each world has. In the world **longtail** (this lesson's) the smallest languages have 30
 # sentences and overfit. In the world **toy** they have hundreds, and after the same number of updates nothing overfits.
 
 # %%
