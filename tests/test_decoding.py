@@ -128,7 +128,7 @@ def test_equals_a_slow_beam_search(stop: str, penalty: float) -> None:
             assert [h.score for h in hypotheses] == pytest.approx([value for _, value in expected], abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 50),
     lengths=st.lists(st.integers(1, 6), min_size=1, max_size=5),
@@ -136,12 +136,14 @@ def test_equals_a_slow_beam_search(stop: str, penalty: float) -> None:
     max_len=st.integers(1, 9),
     prefix=st.lists(st.integers(A, 9), max_size=2),
     banned=st.sets(st.sampled_from([UNK, A, B]), max_size=2),
+    penalty=st.sampled_from([1.0, 0.0, 2.0, -1.0]),
 )
 def test_whatever_comes_back_is_allowed_and_has_its_true_score(
-    seed: int, lengths: list[int], beam: int, max_len: int, prefix: list[int], banned: set[int]
+    seed: int, lengths: list[int], beam: int, max_len: int, prefix: list[int], banned: set[int], penalty: float
 ) -> None:
     model, src = build(seed=seed), sources(lengths, seed=seed)
     options = {"beam": beam, "max_len": max_len, "prefix": prefix, "banned": sorted(banned), **IDS}
+    options["length_penalty"] = penalty
     found = beam_search(model, src, n_best=beam, **options)  # type: ignore[arg-type]
     assert len(found) == len(lengths)
     for i, hypotheses in enumerate(found):
@@ -151,7 +153,7 @@ def test_whatever_comes_back_is_allowed_and_has_its_true_score(
         for h in hypotheses:
             assert len(h.tokens) <= max_len
             assert not {PAD, BOS, EOS, *banned} & set(h.tokens)
-            assert h.score == pytest.approx(score(model, src[i : i + 1], h, 1.0, prefix), abs=1e-9)
+            assert h.score == pytest.approx(score(model, src[i : i + 1], h, penalty, prefix), abs=1e-9)
     # Asking for one hypothesis ends the search earlier, but must not change which is the best.
     best = translate_batch(model, src, **options)  # type: ignore[arg-type]
     assert [h.tokens for h in best] == [hypotheses[0].tokens for hypotheses in found]
@@ -228,13 +230,22 @@ def test_beam_search_looks_past_the_first_token() -> None:
 
 
 def test_bound_waits_for_a_better_hypothesis_where_full_has_stopped() -> None:
-    # After two steps "" and "B" have finished, so a beam of 2 is full. "A A A ..." still comes to a better score.
-    model = Chain({BOS: {EOS: 0.5, A: 0.3, B: 0.2}, A: {A: 0.98, EOS: 0.02}, B: {EOS: 1.0}})
+    # After two steps "" and "B" have finished, so a beam of 2 is full. "A" looks hopeless at its own length, with
+    # ln(0.1) / 2 against ln(0.7), but thirty of them come to a better score.
+    model = Chain({BOS: {EOS: 0.7, B: 0.2, A: 0.1}, A: {A: 0.98, EOS: 0.02}, B: {EOS: 1.0}})
     options = {"beam": 2, "max_len": 30, "length_penalty": 1.0}
     assert translate_batch(model, SRC, stop="full", **options, **IDS)[0].tokens == []  # type: ignore[arg-type]
     patient = translate_batch(model, SRC, stop="bound", **options, **IDS)[0]  # type: ignore[arg-type]
     assert patient.tokens == [A] * 30
-    assert patient.score == pytest.approx((math.log(0.3) + 29 * math.log(0.98) + math.log(0.02)) / 31)
+    assert patient.score == pytest.approx((math.log(0.1) + 29 * math.log(0.98) + math.log(0.02)) / 31)
+
+
+def test_bound_holds_for_a_penalty_that_favours_short_translations() -> None:
+    # Scores are log p times the length. "" has finished with ln(0.15); "A" will come to 2 ln(0.8 * 0.9), which is better,
+    # though at the greatest length ln(0.8) alone would count 31 times.
+    model = Chain({BOS: {A: 0.8, EOS: 0.15, B: 0.05}, A: {EOS: 0.9, A: 0.1}})
+    best = translate_batch(model, SRC, beam=2, max_len=30, length_penalty=-1.0, **IDS)[0]
+    assert (best.tokens, best.score) == ([A], pytest.approx(2 * math.log(0.72)))
 
 
 def test_equal_scores_are_settled_by_beam_and_then_by_id() -> None:

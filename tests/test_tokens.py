@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,17 @@ def test_an_interrupted_writer_leaves_nothing(
     assert len(cached(tmp_path)) == 1
 
 
+def test_the_last_step_is_one_rename(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    assert cached(tmp_path) == []
+
+
 def test_what_a_killed_writer_left_is_not_read_and_goes(tokenizer: Tokenizer, tmp_path: Path) -> None:
     fresh = encode_corpus(corpus(), tokenizer, 1000)
     encode_corpus(corpus(), tokenizer, 1000, tmp_path)
@@ -285,20 +296,46 @@ def test_a_read_only_cache_serves_what_it_has(
         encode_corpus(corpus(last="ende"), tokenizer, 1000, tmp_path)
 
 
-def arrays(folder: Path, ending: str) -> Iterator[Path]:
-    yield from folder.glob(f"encoded-*/train.de-en.src{ending}")
+def lose_a_boundary(file: Path) -> None:
+    """Two sentences become one; all else fits together."""
+    offsets = np.load(file)
+    file.unlink()
+    np.save(file, np.delete(offsets, 1))
 
 
-@pytest.mark.parametrize("ending", [".npy", ".offsets.npy"])
-@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "other"])
-def test_a_damaged_cache_says_what_to_delete(tokenizer: Tokenizer, ending: str, damage: str, tmp_path: Path) -> None:
+def replace_by(content: bytes) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        file.unlink()  # a mapped file is not written over
+        file.write_bytes(content)
+
+    return damage
+
+
+def cut(file: Path) -> None:
+    replace_by(file.read_bytes()[:-40])(file)
+
+
+def other(file: Path) -> None:
+    file.unlink()
+    np.save(file, np.zeros(7, dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    ("ending", "damage"),
+    [
+        *[
+            (ending, damage)
+            for ending in (".npy", ".offsets.npy")
+            for damage in (Path.unlink, replace_by(b""), cut, other)
+        ],
+        (".offsets.npy", lose_a_boundary),
+    ],
+)
+def test_a_damaged_cache_says_what_to_delete(
+    tokenizer: Tokenizer, ending: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
     encode_corpus(corpus(), tokenizer, 1000, tmp_path)
-    (file,) = arrays(tmp_path, ending)
-    whole = file.read_bytes()
-    file.unlink()  # a mapped file is not written over
-    if damage == "other":
-        np.save(file, np.zeros(7, dtype=np.int32))
-    elif damage != "gone":
-        file.write_bytes(whole[:-40] if damage == "cut" else b"")
+    (file,) = tmp_path.glob(f"encoded-*/train.de-en.src{ending}")
+    damage(file)
     with pytest.raises(UserError, match=rf"damaged .* Delete {re.escape(str(file.parent))};"):
         encode_corpus(corpus(), tokenizer, 1000, tmp_path)

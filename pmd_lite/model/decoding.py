@@ -247,9 +247,7 @@ class _Finished:
     def add(self, score: Tensor, tokens: Tensor) -> _Finished:
         """Let more compete: score [sentences, more] (-inf if not finished), tokens [sentences, more, length]."""
         tokens = F.pad(tokens, (0, self.tokens.shape[-1] - tokens.shape[-1]), value=self.pad)
-        # NaN is no score; in a sort it would come first.
-        score = torch.cat([self.score, score.nan_to_num(-math.inf, neginf=-math.inf)], dim=1)
-        score, order = _best(score, self.score.shape[1])
+        score, order = _best(torch.cat([self.score, score], dim=1), self.score.shape[1])
         return replace(self, score=score, tokens=_pick(torch.cat([self.tokens, tokens], dim=1), order))
 
     def keep(self, sentences: Tensor) -> _Finished:
@@ -263,7 +261,7 @@ class _Finished:
             [
                 Hypothesis([token for token in tokens if token != self.pad], score)
                 for score, tokens in zip(*row, strict=True)
-                if score > -math.inf
+                if score > -math.inf  # neither an empty place nor NaN
             ]
             for row in rows
         ]
