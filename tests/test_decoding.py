@@ -241,7 +241,7 @@ def test_bound_waits_for_a_better_hypothesis_where_full_has_stopped() -> None:
 
 
 def test_bound_holds_for_a_penalty_that_favours_short_translations() -> None:
-    # Scores are log p times the length. "" has finished with ln(0.15); "A" will come to 2 ln(0.8 * 0.9), which is better,
+    # Scores are log p times the length. "" has finished with ln(0.15); "A" will come to 2 ln(0.8 * 0.9), better,
     # though at the greatest length ln(0.8) alone would count 31 times.
     model = Chain({BOS: {A: 0.8, EOS: 0.15, B: 0.05}, A: {EOS: 0.9, A: 0.1}})
     best = translate_batch(model, SRC, beam=2, max_len=30, length_penalty=-1.0, **IDS)[0]
