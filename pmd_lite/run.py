@@ -124,7 +124,7 @@ class Run:
                 prefix=prefix, banned=banned,
             )  # fmt: skip
             for i, hypothesis in zip(rows, hypotheses, strict=True):
-                out[i] = tokenizer.decode(hypothesis.tokens)
+                out[i] = " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
         return out
 
     # ---- scores

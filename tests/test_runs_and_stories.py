@@ -210,3 +210,10 @@ def test_released_tags_train_and_translate(tiny_corpus: Corpus, tmp_path: Path) 
             text = (run.path / "translations" / f"test.model_1.{pair}.txt").read_text(encoding="utf-8")
             assert not re.search(r"__|<s>", text)
     assert "tok:zh" in run.scores["model_1"]["eng-zho"]["signature"]
+
+
+def test_a_translation_is_one_line(runs: tuple[pmd.Run, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may spell a line end in bytes; the files of translations hold a line a sentence all the same."""
+    run = pmd.Run(runs[0].path)
+    monkeypatch.setattr(run.tokenizer, "decode", lambda ids: "two\nlines\u2028or three")
+    assert run.translate(["a", ""], "fra-eng") == ["two lines or three", ""]
