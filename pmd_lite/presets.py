@@ -54,7 +54,7 @@ def preset(name: str, **overrides: Any) -> Config:
 def _override(config: Config, key: str, value: Any) -> Config:
     section, _, name = key.rpartition(".")
     sections = [f.name for f in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, f.name))]
-    if not section and key in ("tau",):
+    if key == "tau":
         return dataclasses.replace(config, tau=value)
     fields = {s: {f.name for f in dataclasses.fields(getattr(config, s))} for s in sections}
     homes = [s for s in ([section] if section else sections) if name in fields.get(s, ())]

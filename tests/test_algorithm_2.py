@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import MakeTrainer
 
-from pmd_lite.training import trial as trials
+from pmd_lite.training.learner import Learner
 from pmd_lite.training.snapshot import clone, differences
 from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.trial import lockstep_trial, per_pair_trial_set
@@ -148,5 +148,22 @@ def test_live_trials_accumulate(make_trainer: MakeTrainer) -> None:
     assert len({tuple(row) for row in same.tolist()}) == 1
 
 
-def test_portions_are_updates() -> None:
-    assert [list(p) for p in trials._portions([1, 2, 3, 4, 5], 2)] == [[1, 2], [3, 4], [5]]  # type: ignore[list-item]
+@pytest.mark.parametrize("overrides", [{}, {"fidelity": "released", "start": 0.0}])
+def test_trials_accumulate_as_training_does(make_trainer: MakeTrainer, overrides: dict[str, Any]) -> None:
+    """accumulate=3 makes a third of the updates, the last portion may be short; the counter goes back afterwards."""
+    trainer = at_first_search(make_trainer("auto-pmd", accumulate=3, trial_data="per-pair", **overrides))
+    seed = (trainer.config.train.seed, 4, trainer.clock.step)
+    batches = len(per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed))
+    made: list[int] = []
+    finish = Learner.finish
+
+    def counting(learner: Learner) -> None:
+        finish(learner)
+        made.append(learner.updates)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "finish", counting)
+        trainer.probe.trial(0, torch.full((2, 6), 0.3, dtype=torch.float64))
+    assert batches % 3 != 0  # else the short portion is not tried
+    assert sorted(made) == sorted(2 * [4 + 1 + i for i in range(-(-batches // 3))])
+    assert trainer.students[0].learner.updates == 4

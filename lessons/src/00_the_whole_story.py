@@ -125,7 +125,7 @@ widgets.frontier_picker([one, five, auto])
 figures.alphas_of(auto)
 
 # %% [markdown]
-# **What to notice.** Distillation starts after a third of the run (a teacher who knows nothing has nothing to teach). Do the
+# **What to notice.** Distillation starts after three tenths of the run (a teacher who knows nothing has nothing to teach). Do the
 # small languages end with larger weights than the large ones, as the paper found? For which student?
 
 # %%

@@ -38,8 +38,23 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
     return [collate(encoded.train[chosen[i][0]], chosen[i][1], chosen[i][0]) for i in rng.permutation(len(chosen))]
 
 
-def _portions(batches: Sequence[Batch], size: int) -> list[Sequence[Batch]]:
-    return [batches[i : i + size] for i in range(0, len(batches), size)]
+def _train(
+    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, salt: int
+) -> None:
+    """One epoch on the trial set for each learner with its row of `alphas` [learner, pair]; all share a teacher pass."""
+    size = learners[0].config.train.accumulate
+    for portion in (batches[i : i + size] for i in range(0, len(batches), size)):
+        tokens = sum(batch.tokens for batch in portion)
+        for learner in learners:
+            learner.begin()
+        for micro, host_batch in enumerate(portion):
+            batch = host_batch.to(learners[0].device)
+            weights = [float(alpha[batch.pair]) for alpha in alphas]
+            soft = target(batch) if any(weights) else None
+            for learner, weight in zip(learners, weights, strict=True):
+                learner.accumulate(batch, weight, soft, combine, tokens, micro, salt)
+        for learner in learners:
+            learner.finish()
 
 
 def lockstep_trial(
@@ -53,18 +68,7 @@ def lockstep_trial(
 ) -> Tensor:
     """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
     twins = [learner.copy() for _ in alphas]
-    for portion in _portions(batches, learner.config.train.accumulate):
-        tokens = sum(batch.tokens for batch in portion)
-        for twin in twins:
-            twin.begin()
-        for micro, host_batch in enumerate(portion):
-            batch = host_batch.to(learner.device)
-            weights = [float(alpha[batch.pair]) for alpha in alphas]
-            soft = target(batch) if any(weights) else None
-            for twin, weight in zip(twins, weights, strict=True):
-                twin.accumulate(batch, weight, soft, combine, tokens, micro, salt)
-        for twin in twins:
-            twin.finish()
+    _train(twins, alphas, batches, target, combine, salt)
     return torch.stack([score(twin) for twin in twins])
 
 
@@ -79,16 +83,9 @@ def live_trial(
 ) -> Tensor:
     """As `lockstep_trial`, on the student itself, one trial after another, with no rollback of weights or moments."""
     updates, results = learner.updates, []
-    for alpha in alphas:
+    for trial in range(len(alphas)):
         learner.updates = updates
-        for portion in _portions(batches, learner.config.train.accumulate):
-            tokens = sum(batch.tokens for batch in portion)
-            learner.begin()
-            for micro, host_batch in enumerate(portion):
-                batch = host_batch.to(learner.device)
-                weight = float(alpha[batch.pair])
-                learner.accumulate(batch, weight, target(batch) if weight else None, combine, tokens, micro, salt)
-            learner.finish()
+        _train([learner], alphas[trial : trial + 1], batches, target, combine, salt)
         results.append(score(learner))
     learner.updates = updates
     return torch.stack(results)
