@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import multiprocessing
@@ -142,6 +143,18 @@ def test_released_fidelity_resumes_to_the_same_bits(
             make_trainer("auto-pmd", path=broken, **overrides).run()
     make_trainer("auto-pmd", path=broken, **overrides).run()
     assert_same(whole, broken)
+
+
+def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    """Evaluations without a gain are counted over the kill: 2 of 3 before it, so one more ends the run."""
+    settings = {"path": tmp_path / "r", "steps": 100, "lr": 1e-9, "patience": 3, "eval_every": 1}
+    first = make_trainer("tau=1", **settings)
+    first.students[0].best = -1.0  # nothing can beat it
+    first.clock = dataclasses.replace(first.clock, total=2)
+    first.run()
+    second = make_trainer("tau=1", **settings)
+    assert second.run() == "early stop"
+    assert second.clock.step == 3
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path: Path) -> None:

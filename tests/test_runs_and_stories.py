@@ -69,6 +69,7 @@ def test_twins_share_their_beginning(runs: tuple[pmd.Run, ...]) -> None:
 
 def test_translations_do_not_depend_on_company(runs: tuple[pmd.Run, ...], tiny_corpus: Corpus) -> None:
     sentences = [src for src, _ in tiny_corpus.test["deu-eng"]]
+    sentences += [" ".join(sentences[:n]) for n in (2, 3)]  # long ones, which may be translated at greater length
     together = runs[0].translate(sentences, "deu-eng")
     assert together == [runs[0].translate([s], "deu-eng")[0] for s in sentences]
     assert runs[0].translate([], "deu-eng") == []
