@@ -41,7 +41,7 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
 def _train(
     learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, salt: int
 ) -> None:
-    """One epoch on the trial set for each learner, with its row of `alphas` [learner, pair]; one teacher pass for all."""
+    """One epoch on the trial set for each learner with its row of `alphas` [learner, pair], sharing teacher passes."""
     size = learners[0].config.train.accumulate
     for portion in (batches[i : i + size] for i in range(0, len(batches), size)):
         tokens = sum(batch.tokens for batch in portion)
