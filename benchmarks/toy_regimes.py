@@ -17,7 +17,6 @@ from typing import Any
 
 import pmd_lite as pmd
 from pmd_lite.evaluation.pareto import split_high_low
-from pmd_lite.teaching.stories import best_dev_loss
 from pmd_lite.training.rundir import write_json
 
 
@@ -47,7 +46,7 @@ def main() -> None:
         world = str(job["corpus"])
         groups[world] = split_high_low(run.sizes)
         for student, label in enumerate(run.labels):
-            for store, values in ((bleu, run.bleu(student)), (loss, best_dev_loss(run, student))):
+            for store, values in ((bleu, run.bleu(student)), (loss, run.best_dev_loss(student))):
                 store[world].setdefault(label, []).append({pair: round(v, 3) for pair, v in values.items()})
     shown = [word for word in sys.argv[1:] if word not in ("--runs", str(words.runs))]
     command = "python -m benchmarks.toy_regimes " + " ".join(f'"{word}"' if " " in word else word for word in shown)

@@ -6,15 +6,18 @@ run = pmd.train(corpus, "auto-pmd", "toy")
 run.table()
 """
 
-from pmd_lite.api import load_corpus, run_size, train, train_side_by_side
+from pmd_lite.api import load_corpus, run_size, train
+from pmd_lite.compare import compare
+from pmd_lite.comparison import Comparison
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
 from pmd_lite.methods import METHODS
+from pmd_lite.parallel import train_side_by_side
 from pmd_lite.presets import PRESETS, preset
 from pmd_lite.run import Run, bleu_table
 
 __all__ = [
-    "METHODS", "PRESETS", "Config", "Run", "UserError", "bleu_table", "load_corpus", "preset", "run_size", "train",
+    "METHODS", "PRESETS", "Comparison", "Config", "Run", "UserError", "bleu_table", "compare", "load_corpus", "preset", "run_size", "train",
     "train_side_by_side",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The command line: python -m pmd_lite train | translate | evaluate | show | data | methods (each has --help)."""
+"""The command line: python -m pmd_lite train | compare | translate | evaluate | show | data | methods (each has --help)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pmd_lite.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from pmd_lite.config_rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError
 from pmd_lite.presets import PRESETS
 from pmd_lite.training.progress import Show
@@ -30,6 +31,8 @@ ABOUT = """Pareto Mutual Distillation for multilingual translation.
 First steps:  python -m pmd_lite train                      Auto-PMD on the toy languages, a few minutes
               python -m pmd_lite train --method tau=1       one plain model
               python -m pmd_lite show runs/*                the scores side by side
+              python -m pmd_lite methods                    every baseline and variant
+              python -m pmd_lite compare --methods tau=1 tau=5 lssd auto-pmd --seeds 1 2
 """
 
 
@@ -53,10 +56,14 @@ class TrainArguments:
     """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
     show: Show = "auto"
     """bar, lines, off; auto is a bar in a terminal."""
+    use: tuple[Path, ...] = ()
+    """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
     tau: float = 5.0
     """Temperature of the student that favours small languages."""
     train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
     distill: Annotated[DistillConfig, arg(name="")] = DistillConfig()
+    sampling: Annotated[SamplingConfig, arg(name="")] = SamplingConfig()
+    teacher: Annotated[TeacherConfig, arg(name="")] = TeacherConfig()
     optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
     model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -67,13 +74,14 @@ class TrainArguments:
         if name not in PRESETS:
             raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
         c = PRESETS[name]
-        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, optim=c.optim, model=c.model,
-                   tokenizer=c.tokenizer)  # fmt: skip
+        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
+                   optim=c.optim, model=c.model, tokenizer=c.tokenizer)  # fmt: skip
 
     @property
     def config(self) -> Config:
         """The configuration these arguments spell out."""
-        return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.tau)
+        return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.sampling, self.teacher,
+                      self.tau)  # fmt: skip
 
     def run(self) -> None:
         """Train, print the table and say what to do next."""
@@ -82,7 +90,7 @@ class TrainArguments:
             print(f"note: {warning}", file=sys.stderr)
         run = api.train(
             corpus, self.method, self.config, out=self.out, samplers=self.samplers or None, resume=self.resume,
-            show=self.show,
+            show=self.show, use=self.use,
         )  # fmt: skip
         print(run.table().to_text())
         print("\nFigures:")
@@ -112,7 +120,7 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "translate": commands.translate, "evaluate": commands.evaluate, "show": commands.show,
-            "data": commands.data, "methods": commands.methods,
+            "data": commands.data, "methods": commands.methods, "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import multiprocessing
 import os
-import threading
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
+from pmd_lite import auxiliary
+from pmd_lite.building import make_distiller, make_samplers
 from pmd_lite.config import Config
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
@@ -22,7 +19,7 @@ from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
-from pmd_lite.methods import Method, get_method, make_samplers
+from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
 from pmd_lite.training.progress import Show
@@ -31,13 +28,19 @@ from pmd_lite.training.trainer import Trainer
 
 
 def load_corpus(
-    name: str | Path = "longtail", *, direction: Literal["m2o", "o2m"] | None = None, seed: int = 0, **world: Any
+    name: str | Path = "longtail",
+    *,
+    direction: Literal["m2o", "o2m"] | None = None,
+    pairs: Sequence[str] | None = None,
+    seed: int = 0,
+    **world: Any,
 ) -> Corpus:
     """A corpus to train on.
 
     Args:
         name: a toy world ("toy", "hard", ...) or the directory of a corpus (a path with a separator or that exists).
         direction: turn the pairs round where needed: "o2m" trains English into many.
+        pairs: only these pairs, named as they are after turning.
         seed, world: for a toy world, which one and which of its knobs to change.
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
@@ -49,7 +52,8 @@ def load_corpus(
         if not Path(name).exists() and not any(c in str(name) for c in "/\\."):
             raise UserError(f"no corpus {str(name)!r}: give a directory, or a toy world ({', '.join(WORLDS)})")
         found = corpora.load_corpus(name)
-    return found.reversed() if direction is not None and direction != found.direction else found
+    turned = found.reversed() if direction is not None and direction != found.direction else found
+    return turned.only(pairs) if pairs is not None else turned
 
 
 def train(
@@ -62,6 +66,8 @@ def train(
     resume: Literal["auto", "never"] = "auto",
     show: Show = "auto",
     score: bool = True,
+    use: Sequence[str | Path] = (),
+    tokenizer: str | Path | None = None,
     **overrides: Any,
 ) -> Run:
     """Train one method on one corpus; returns the finished run, scored on its test sets.
@@ -75,6 +81,9 @@ def train(
             refuses a directory that holds a run.
         show: "bar", "lines", "off", or "auto" (a bar in a terminal).
         score: translate and score the test sets at the end.
+        use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
+            run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
+        tokenizer: directory of a trained tokenizer to share; by default the run trains its own.
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
@@ -89,7 +98,7 @@ def train(
     with rundir.locked():
         _open(rundir, describe(corpus, row, config), resume)
         if not rundir.finished:
-            _train(rundir, corpus, row, config, show)
+            _train(rundir, corpus, row, config, show, use, Path(tokenizer) if tokenizer is not None else None)
         run = Run(path)
         if score and not (path / "scores.json").exists():
             run.evaluate(corpus)
@@ -107,77 +116,44 @@ def run_size() -> Literal["ci", "lesson"]:
     return "ci" if size == "ci" else "lesson"
 
 
-def train_side_by_side(jobs: Sequence[dict[str, Any]], workers: int = 2) -> list[Run]:
-    """Several runs in processes of their own, one thread each; the same bits as one after another.
-
-    Args:
-        jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
-            hold those of `load_corpus`.
-        workers: processes at a time; more than the machine's cores gains nothing.
-    A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
-    """
-    spawn, others = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
-    with ProcessPoolExecutor(min(workers, len(jobs)), spawn, _end_with_parent) as pool:
-        futures = [pool.submit(_job, job) for job in jobs]
-        try:
-            _watch(futures, jobs)
-        except BaseException:  # an error in one run, or Ctrl-C: do not wait for the others, they can be resumed
-            for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
-            raise
-    return [Run(future.result()) for future in futures]
-
-
-def _watch(futures: Sequence[Future[Path]], jobs: Sequence[dict[str, Any]]) -> None:
-    """Print where every run stands until all are done; raises what a run raised."""
-    pending = set(futures)
-    while pending:
-        pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
-        for done in set(futures) - pending:
-            done.result()
-        standing = [f"{job.get('method', 'auto-pmd')} {_standing(Path(job['out']))}" for job in jobs]
-        print("\r" + " | ".join(standing), end="", flush=True)
-    print()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent is gone stops at once; what it saved is whole."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        gone = parent.sentinel
-        threading.Thread(target=lambda: (connection.wait([gone]), os._exit(1)), daemon=True).start()
-
-
-def _standing(out: Path) -> str:
-    """How far a run in another process is, from what it has written."""
-    rundir = RunDir(out)
-    if (out / "scores.json").exists():
-        return "done"
-    steps = [m["step"] for m in rundir.metrics()]
-    return f"step {steps[-1]}" if steps else "..."
-
-
-def _job(job: dict[str, Any]) -> Path:
-    torch.set_num_threads(1)
-    words = {"show": "off", **job}
-    corpus = load_corpus(words.pop("corpus", "toy"), **words.pop("corpus_options", {}))
-    return train(corpus, **words).path
-
-
-def _train(rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show) -> None:
-    folder = rundir.path / "tokenizer"
-    if (folder / "tokenizer.json").exists():
-        tokenizer = Tokenizer.load(folder)
-    else:
-        tokenizer = train_tokenizer(corpus, config.tokenizer)
-        tokenizer.save(folder)
+def _train(
+    rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
+    shared: Path | None,
+) -> None:  # fmt: skip
+    tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
     encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
-    samplers = make_samplers(row, encoded.sizes, config.tau)
-    trainer = Trainer(encoded, config, samplers, row.distiller, rundir, show, row.name, row.first_seat)
+    wanted = auxiliary.wanted(row, corpus, config, encoded)
+    train_one = functools.partial(train, show=show)
+    found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
+    resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
+    samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
+    distiller = make_distiller(row.distiller, row.options, config, resources)
+    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
     reason = trainer.run()
     write_json(
-        rundir.path / "finished.json", {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds}
-    )
+        rundir.path / "finished.json",
+        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
+         "parameters": trainer.parameters},
+    )  # fmt: skip
+
+
+def _tokenizer(folder: Path, corpus: Corpus, config: Config, shared: Path | None) -> Tokenizer:
+    """The run's own tokenizer: the one it was begun with, else a copy of a shared one, else one trained now.
+
+    Raises UserError when the shared one does not know the pairs.
+    """
+    if (folder / "tokenizer.json").exists():
+        return Tokenizer.load(folder)
+    if shared is None:
+        tokenizer = train_tokenizer(corpus, config.tokenizer)
+    else:
+        tokenizer = Tokenizer.load(shared)
+        unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
+        if unknown:
+            raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
+                            f"{', '.join(tokenizer.pairs)}")  # fmt: skip
+    tokenizer.save(folder)
+    return tokenizer
 
 
 def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
@@ -205,6 +181,7 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     if resume == "never":
         raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
     there = rundir.config
+    there["config"] = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
     differing = sorted(_differing(there, wanted))
     if differing:

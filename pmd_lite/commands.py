@@ -13,7 +13,8 @@ from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
+from pmd_lite.building import SAMPLERS
+from pmd_lite.methods import METHODS, get_method
 from pmd_lite.run import Run, bleu_table
 from pmd_lite.sampling.temperature import temperature_probabilities
 
@@ -162,7 +163,60 @@ def _show_corpus(path: Path) -> None:
         print(f"note: {warning}")
 
 
-def methods() -> None:
-    """List the methods: what each student samples by, and what one update costs in forward passes (F) of one model."""
-    rows = [[row.name, " | ".join(row.samplers), row.passes, row.about] for row in METHODS.values()]
-    print(Table(["method", "samplers", "cost in F", "what it does"], rows, best=None).to_text())
+def methods(names: Positional[tuple[str, ...]] = ()) -> None:
+    """List the methods: what they do, their samplers, cost, auxiliary runs, and BLEU reported in the paper.
+
+    Cost: forward passes F of one model for one update of all students (a backward pass is 2 F; L pairs, K passes with
+    dropout, rho the trial ratio). Reported: means over pairs; several models apart by a stroke. The figures of
+    multidds-s, multiuat, ccl-m and chi-ibr were copied by the paper from other set-ups.
+
+    Args:
+        names: only these methods.
+    """
+    rows = [get_method(name) for name in names] or list(METHODS.values())
+    what = [[row.name, " | ".join(row.samplers), row.about, row.paper] for row in rows]
+    print(Table(["method", "samplers", "what it does", "from"], what, best=None).to_text())
+    costs = [[row.name, row.passes, row.auxiliary, *row.reported] for row in rows]
+    columns = ["method", "cost in F", "auxiliary runs", "TED-8 M2O", "TED-8 O2M", "WMT-6 M2O", "WMT-6 O2M"]
+    print()
+    print(Table(columns, costs, best=None).to_text())
+    print(f"\nSamplers for any student (--samplers): tau=X, tau, {', '.join(SAMPLERS)}")
+
+
+def compare(
+    methods: Annotated[tuple[str, ...], arg(metavar="METHOD ...", help_behavior_hint="(default: all)")] = (),
+    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail",
+    preset: Annotated[str, arg(aliases=["-p"])] = "toy",
+    seeds: tuple[int, ...] = (1, 2, 3),
+    out: Path = Path("runs/compare"),
+    equal: Literal["tokens", "compute"] = "tokens",
+    reference: str = "",
+    workers: int | None = None,
+    set: tuple[str, ...] = (),
+) -> None:
+    """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
+
+    Interrupt it at will: the same command goes on, and repeats no finished run.
+
+    Args:
+        methods: quoted, each with changes of its own: "auto-pmd samplers=tau=1,chi-ibr" "tau=1 d_model=128".
+        corpus: toy world or corpus directory.
+        preset: toy, small, ted8 or wmt6.
+        seeds: one run of every method for each.
+        out: directory of the comparison.
+        equal: the same number of updates for all, or as many as the compute of the reference method buys.
+        reference: by default the first method.
+        workers: processes at a time; by default one per core.
+        set: fields of the configuration for all runs: steps=1000 dropout=0.2.
+    """
+    from pmd_lite.compare import compare as run
+    from pmd_lite.compare import parse_settings
+
+    found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
+                workers=workers, **parse_settings(set))  # fmt: skip
+    print(found.table().to_text())
+    print()
+    print(found.cost_table().to_text())
+    print(f"\nTables and figures: {out}")
+    for name, error in found.failed.items():
+        print(f"failed: {name}: {error}")

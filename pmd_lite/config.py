@@ -12,37 +12,12 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pmd_lite.config_checks import check, check_kinds
+from pmd_lite.config_rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError
 
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
-
-
-def _check(ok: bool, what: str, remedy: str) -> None:
-    if not ok:
-        raise UserError(f"{what}: {remedy}")
-
-
-def _check_kinds(config: Any, *, at_least: dict[str, float] | None = None) -> None:
-    """Every field has the kind of value its type names: a word of a Literal, a whole number, a number, yes or no."""
-    for name, hint in typing.get_type_hints(type(config)).items():
-        value, parts = getattr(config, name), typing.get_args(hint)
-        if type(None) in parts:
-            if value is None:
-                continue
-            hint = next(part for part in parts if part is not type(None))
-        if typing.get_origin(hint) is Literal:
-            words = typing.get_args(hint)
-            _check(value in words, f"{name}={value!r}", f"choose {' or '.join(map(repr, words))}")
-        elif hint is bool:
-            _check(isinstance(value, bool), f"{name}={value!r}", "write True or False")
-        elif hint is int:
-            _check(type(value) is int, f"{name}={value!r}", "must be a whole number")
-        elif hint is float:
-            _check(type(value) in (int, float), f"{name}={value!r}", "must be a number")
-    for name, least in (at_least or {}).items():
-        value = getattr(config, name)
-        _check(value is None or value >= least, f"{name}={value}", f"must be at least {least:g}")
 
 
 @dataclass(frozen=True)
@@ -63,11 +38,11 @@ class TokenizerConfig:
     """paper: target tag before the source. released: encoder tag (source's in M2O), decoder tag predicted first."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, at_least={"max_sentences": 1})
-        _check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
+        check_kinds(self, at_least={"max_sentences": 1})
+        check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
         enough = self.vocab_size >= 272 or not self.byte_fallback
-        _check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272, as 256 are bytes")
-        _check(self.tau > 0, f"tau={self.tau}", "a temperature is positive")
+        check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272, as 256 are bytes")
+        check(self.tau > 0, f"tau={self.tau}", "a temperature is positive")
 
 
 @dataclass(frozen=True)
@@ -98,14 +73,14 @@ class ModelConfig:
     """Longest sequence in tokens, source or target."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, at_least={"d_model": 2, "heads": 1, "ffn": 1, "max_len": 8})
-        _check(
+        check_kinds(self, at_least={"d_model": 2, "heads": 1, "ffn": 1, "max_len": 8})
+        check(
             self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model"
         )
-        _check(self.d_model % 2 == 0, f"d_model={self.d_model}", "must be even (sine and cosine positions)")
-        _check(min(self.encoder_layers, self.decoder_layers) >= 1, "layers", "take at least one on each side")
+        check(self.d_model % 2 == 0, f"d_model={self.d_model}", "must be even (sine and cosine positions)")
+        check(min(self.encoder_layers, self.decoder_layers) >= 1, "layers", "take at least one on each side")
         for name in ("dropout", "attention_dropout"):
-            _check(0 <= getattr(self, name) < 1, f"{name}={getattr(self, name)}", "must lie in [0, 1)")
+            check(0 <= getattr(self, name) < 1, f"{name}={getattr(self, name)}", "must lie in [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -128,10 +103,10 @@ class OptimConfig:
     """eps of the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, at_least={"eps": 0, "weight_decay": 0, "clip": 0})
-        _check(self.lr > 0, f"lr={self.lr}", "must be positive")
-        _check(0 <= self.label_smoothing < 1, f"label_smoothing={self.label_smoothing}", "must lie in [0, 1)")
-        _check(self.warmup >= 1, f"warmup={self.warmup}", "take at least one update")
+        check_kinds(self, at_least={"eps": 0, "weight_decay": 0, "clip": 0})
+        check(self.lr > 0, f"lr={self.lr}", "must be positive")
+        check(0 <= self.label_smoothing < 1, f"label_smoothing={self.label_smoothing}", "must lie in [0, 1)")
+        check(self.warmup >= 1, f"warmup={self.warmup}", "take at least one update")
         object.__setattr__(self, "betas", tuple(self.betas))
 
 
@@ -165,14 +140,14 @@ class TrainConfig:
     """Exponent of the length in the hypothesis score."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
-        _check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
-        _check(
+        check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
+        check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
+        check(
             self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
         )
-        _check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
-        _check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
-        _check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
+        check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
+        check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
+        check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
 
 
 @dataclass(frozen=True)
@@ -237,15 +212,15 @@ class DistillConfig:
     """See FidelityBundle.decide_by."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})
-        _check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
+        check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})
+        check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
         for name in ("alpha", "alpha0"):
-            _check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
-        _check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
+            check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
+        check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
         if self.alpha_clip is not None:
-            _check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "lies in (0, 1]; 1 is no clip")
+            check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "lies in (0, 1]; 1 is no clip")
         if self.start is not None:
-            _check(0 <= self.start < 1, f"start={self.start}", "a fraction of training, in [0, 1)")
+            check(0 <= self.start < 1, f"start={self.start}", "a fraction of training, in [0, 1)")
 
     @property
     def resolved(self) -> FidelityBundle:
@@ -269,11 +244,15 @@ class Config:
     """Length, batches, device, seed."""
     distill: DistillConfig = field(default_factory=DistillConfig)
     """Mutual distillation."""
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    """Samplers other than plain temperature."""
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    """Distillation from teachers that stand still."""
     tau: float = 5.0
     """Temperature of the student that favours small languages (5 on WMT-6, 3 on TED-8)."""
 
     def __post_init__(self) -> None:
-        _check(type(self.tau) in (int, float) and self.tau > 0, f"tau={self.tau!r}", "a temperature is positive")
+        check(type(self.tau) in (int, float) and self.tau > 0, f"tau={self.tau!r}", "a temperature is positive")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; `from_dict` gives the same Config back."""

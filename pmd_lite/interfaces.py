@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
+
+from pmd_lite.data.batching import Batch
+
+Events = list[dict[str, Any]]
+"""What an update decided, as JSON-ready lines for metrics.jsonl."""
+Target = Any
+"""What teachers predict, in the form the distiller's own `kd` reads: [tokens, vocab] probabilities, or else."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,31 @@ class Clock:
     epoch: int
     """Updates in one epoch: ceil(training target tokens / tokens per update)."""
     start: int = 0
-    """Updates before distillation begins."""
+    """Updates before mutual distillation begins."""
 
-    def every(self, interval: int) -> bool:
-        """Whether a strategy with this interval (0 = one epoch) acts now: Alg. 1's `t % T == 0`, counted from start."""
-        since = self.step - self.start
-        return 0 < self.step < self.total and since >= 0 and since % (interval or self.epoch) == 0
+    def every(self, interval: int, since: int = 0) -> bool:
+        """Whether something with this interval (0 = one epoch) acts now: Alg. 1's `t % T == 0`, counted from `since`.
+
+        Never before the first update or after the last.
+        """
+        past = self.step - since
+        return 0 < self.step < self.total and past >= 0 and past % (interval or self.epoch) == 0
+
+
+@dataclass(frozen=True)
+class TokenStats:
+    """How sure a model is on a few dev sentences, over `passes` forward passes with dropout."""
+
+    log_top1: Tensor
+    """[passes, tokens] log-probability of the model's own first choice, in nats."""
+    entropy: Tensor
+    """[passes, tokens] of the next-token distribution, in nats."""
+    sentence: Tensor
+    """[tokens] which sentence each target token belongs to."""
+    is_eos: Tensor
+    """[tokens] whether the gold token ends its sentence."""
+    loss: float
+    """Label-smoothed cross-entropy without dropout, nats per token."""
 
 
 class Probe(Protocol):
@@ -44,8 +70,20 @@ class Probe(Protocol):
         """[pair], float64 on the CPU."""
         ...
 
+    def dev_score(self, student: int) -> Tensor:
+        """[pair] BLEU of greedy translations of the dev set, 0 to 100, float64 on the CPU."""
+        ...
+
     def trial(self, student: int, alphas: Tensor) -> Tensor:
         """Alg. 2: dev losses [trial, pair] after trial training with each row of `alphas` [trial, pair]."""
+        ...
+
+    def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
+        """[parameters] of the label-smoothed loss per token, dropout on, on a small random batch of about `tokens`."""
+        ...
+
+    def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
+        """Forward passes with dropout over a few random dev sentences, about `tokens` target tokens."""
         ...
 
 
@@ -56,11 +94,15 @@ class Sampler(Protocol):
         """[pair], float64, non-negative, sums to 1."""
         ...
 
+    def after_step(self, pair: int, loss: Tensor, tokens: int) -> None:
+        """A micro-batch of `pair` was trained on. loss: [] label-smoothed nats per token, still on the device."""
+        ...
+
     def due(self, clock: Clock) -> bool:
         """Whether `update` wants to be called now."""
         ...
 
-    def update(self, student: int, probe: Probe) -> None:
+    def update(self, student: int, probe: Probe) -> Events:
         """Look at the model and change the probabilities."""
         ...
 
@@ -73,27 +115,42 @@ class Sampler(Protocol):
         ...
 
 
-class Distiller(Protocol):
-    """Decides the distillation weight of every student and pair, and who teaches."""
+class Mixture(Protocol):
+    """The part of a distiller that the loss of one micro-batch is made with."""
 
-    def weight(self, student: int, pair: int) -> float:
-        """alpha_i[l]; at 0 the trainer runs no teacher at all."""
-        ...
-
-    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
-        """Models and their shares, which sum to 1: the soft target is the share-weighted mean of what they predict."""
+    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
+        """L_kd, summed over tokens in nats. student_logp: [tokens, vocab]; returns []."""
         ...
 
     def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
         """The mixed loss; Eq. 4 unless a method says otherwise."""
         ...
 
+
+class Distiller(Mixture, Protocol):
+    """Decides the distillation weight of every student and pair, and who teaches."""
+
+    waits: bool
+    """Whether all weights count as 0 until `clock.start`."""
+
+    def weight(self, student: int, pair: int) -> float:
+        """alpha_i[l]; at 0 the trainer runs no teacher at all."""
+        ...
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """Models and their shares, which sum to 1; empty when what they predict is read from a file."""
+        ...
+
+    def target(self, student: int, batch: Batch, dropout: bool) -> Target:
+        """What the teachers predict on a batch, without gradient; `dropout`: with their own dropout active."""
+        ...
+
     def due(self, clock: Clock) -> bool:
         """Whether `update` wants to be called now."""
         ...
 
-    def update(self, probe: Probe) -> list[dict[str, Any]]:
-        """Look at the models and change the weights; returns what happened, as JSON-ready events for the metrics."""
+    def update(self, probe: Probe) -> Events:
+        """Look at the models and change the weights."""
         ...
 
     def weights(self) -> Tensor:

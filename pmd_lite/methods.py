@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from pmd_lite.building import SAMPLERS, check_sampler, parse_tau
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
-from pmd_lite.distillation.mutual import BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.lssd import LSSD
+from pmd_lite.distillation.multi_distill import MultiDistill
+from pmd_lite.distillation.mutual import LSMD, BiPMD, NoDistillation, UniPMD
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Sampler
-from pmd_lite.sampling.temperature import TemperatureSampler
 
 
 @dataclass(frozen=True)
 class Method:
     """A row of the table.
 
-    samplers: one specification per student, "tau=5" with a number or inf, or "tau" for the config's own.
-    passes: cost of one update of all students in forward passes F of one model (a backward pass is 2 F).
+    samplers: one specification per student: "tau=5" with a number or inf, "tau" for the config's own, or a name of
+        `building.SAMPLERS`.
+    passes: cost of one update of all students in forward passes F of one model (a backward pass is 2 F); what happens
+        once an epoch or less is named in words.
+    paper: where it comes from. auxiliary: runs it takes besides its own.
+    reported: mean BLEU in the paper's tables on TED-8-Diverse M2O, O2M, WMT-6 M2O, O2M; the students' apart by "/".
     first_seat: number of the first student's seat. Seats decide initial weights, dropout and order of the data, so a
         single flattened model (seat 1) starts as the very model_2 of a mutual run, and tau=1 (seat 0) as its model_1:
         any later difference between A and A', B and B' is distillation.
+    options: further words for the distiller.
     """
 
     name: str
@@ -30,19 +36,54 @@ class Method:
     distiller: type[NoDistillation]
     passes: str
     about: str
+    paper: str
+    auxiliary: str = "none"
+    reported: tuple[str, str, str, str] = ("-", "-", "-", "-")
     first_seat: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
+_ONE, _MUTUAL = NoDistillation, "this paper (2023)"
 _ROWS = (
-    Method("tau=1", ("tau=1",), NoDistillation, "3", "one model, pairs drawn in proportion to their size (Eq. 2)"),
-    Method("tau=5", ("tau=5",), NoDistillation, "3", "one model, flattened sampling; any tau=X works, tau=inf too", 1),
-    Method("vanilla-md", ("tau=1", "tau=1"), BiPMD, "8", "mutual distillation, both students at tau=1"),
-    Method("vanilla-md-tau", ("tau", "tau"), BiPMD, "8", "mutual distillation, both students at the config's tau"),
-    Method("uni-pmd", ("tau=1", "tau"), UniPMD, "6 to 8", "Eq. 5: per pair, only the worse student learns"),
-    Method("bi-pmd", ("tau=1", "tau"), BiPMD, "8", "Eq. 6: one fixed weight everywhere"),
-    Method("auto-pmd", ("tau=1", "tau"), AutoPMD, "8 + 20 rho", "Alg. 2: weights searched per pair"),
-    Method("dynamic-md", ("tau=1", "tau"), DynamicMD, "8 + 20 rho", "as auto-pmd, but one action for all pairs"),
-)
+    Method("tau=1", ("tau=1",), _ONE, "3", "one model, pairs drawn in proportion to their size (Eq. 2)",
+           "Arivazhagan et al. 2019", reported=("29.00", "22.75", "20.57", "18.92")),
+    Method("tau=5", ("tau=5",), _ONE, "3", "one model, flattened sampling; any tau=X works, tau=inf too",
+           "Arivazhagan et al. 2019", reported=("28.35 (tau=3)", "22.23 (tau=3)", "19.93", "18.63"), first_seat=1),
+    Method("unimax", ("unimax",), _ONE, "3", "as even as a cap on repetitions allows", "Chung et al. 2023"),
+    Method("cooldown", ("cooldown",), _ONE, "3", "temperature falls during training", "Li et al. 2024"),
+    Method("order-matters", ("order-matters",), _ONE, "3", "large pairs alone first, then all at tau",
+           "Choi et al. 2023"),
+    Method("multidds-s", ("multidds-s",), _ONE, "3 + 6 L per update",
+           "learnt: more of what helps the dev gradients", "Wang et al. 2020", reported=("27.00", "18.24", "-", "-")),
+    Method("multiuat", ("multiuat",), _ONE, "3 + L K per update", "learnt: more of what the model is unsure of",
+           "Wu et al. 2021", reported=("27.83", "19.76", "-", "-")),
+    Method("chi-ibr", ("chi-ibr",), _ONE, "3", "worst mixture in a chi-square ball, renewed every epoch",
+           "Zhou et al. 2021", "one tau=1 run", ("29.74", "23.44", "-", "-")),
+    Method("ccl-m", ("ccl-m",), _ONE, "3 + dev loss", "small pairs join when large relatives are learnt (reconstructed)",
+           "Zhang et al. 2021", "L bilingual runs", ("28.34", "19.53", "-", "-")),
+    Method("multi-distill", ("tau=1",), MultiDistill, "4 + dev BLEU", "taught by bilingual models until it leads them",
+           "Tan et al. 2019", "L bilingual runs", ("29.52", "22.31", "20.18", "18.57")),
+    Method("lssd", ("tau=1",), LSSD, "3 to 4 + dev loss", "taught by its own best snapshot per pair, adaptive gate",
+           "Huang et al. 2022", reported=("30.77", "23.55", "21.17", "19.76"), options={"gate": "adaptive"}),
+    Method("lssd-selective", ("tau=1",), LSSD, "3 to 4 + dev loss", "the same, gate per token", "Huang et al. 2022",
+           options={"gate": "selective"}),
+    Method("lssd-whole", ("tau=1",), LSSD, "3 to 4 + dev loss", "the same, no gate", "Huang et al. 2022",
+           options={"gate": "whole"}),
+    Method("vanilla-md", ("tau=1", "tau=1"), BiPMD, "8", "mutual distillation, both students at tau=1",
+           "Zhang et al. 2018", reported=("-", "-", "20.93/20.97", "-")),
+    Method("vanilla-md-tau", ("tau", "tau"), BiPMD, "8", "mutual distillation, both students at the config's tau",
+           "Zhang et al. 2018", reported=("-", "-", "21.13/21.29", "-")),
+    Method("uni-pmd", ("tau=1", "tau"), UniPMD, "6 to 8", "Eq. 5: per pair, only the worse student learns", _MUTUAL,
+           reported=("29.76/29.97", "22.92/22.91", "20.76/21.74", "18.96/19.76")),
+    Method("bi-pmd", ("tau=1", "tau"), BiPMD, "8", "Eq. 6: one fixed weight everywhere", _MUTUAL,
+           reported=("30.31/30.42", "23.00/22.77", "21.61/21.92", "19.53/20.09")),
+    Method("auto-pmd", ("tau=1", "tau"), AutoPMD, "8 + 20 rho", "Alg. 2: weights searched per pair", _MUTUAL,
+           reported=("31.05/30.71", "23.31/23.28", "21.89/22.39", "20.16/20.48")),
+    Method("dynamic-md", ("tau=1", "tau"), DynamicMD, "8 + 20 rho", "as auto-pmd, but one action for all pairs",
+           _MUTUAL, reported=("-", "-", "22.06/22.11", "20.33/20.24")),
+    Method("lsmd", ("tau=1", "tau"), LSMD, "8", "fixed weights per pair, those an auto-pmd run ended with", _MUTUAL,
+           "one auto-pmd run", ("-", "-", "21.47/21.03", "18.94/19.46")),
+)  # fmt: skip
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
@@ -55,7 +96,7 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         row = METHODS[name]
     elif name.startswith("tau="):
         seat = 0 if parse_tau(name) == 1 else 1
-        row = Method(name, (name,), NoDistillation, "3", METHODS["tau=5"].about, seat)
+        row = replace(METHODS["tau=5"], name=name, samplers=(name,), first_seat=seat, reported=("-", "-", "-", "-"))
     else:
         near = difflib.get_close_matches(name, METHODS, 1, 0.3)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -63,36 +104,27 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
     if samplers is None:
         return row
     for specification in samplers:
-        if specification != "tau":
-            parse_tau(specification)
-    if not samplers or (row.distiller is NoDistillation and len(samplers) != len(row.samplers)):
+        check_sampler(specification)
+    alone = len(row.samplers) == 1
+    if not samplers or (alone and len(samplers) != 1):
         raise UserError(f"{name} takes {len(row.samplers)} sampler(s), not {len(samplers)}")
-    if row.distiller is not NoDistillation and len(samplers) < 2:
+    if not alone and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
     return replace(row, samplers=tuple(samplers))
 
 
-def parse_tau(specification: str) -> float:
-    """ "tau=5" -> 5.0. Raises UserError."""
-    try:
-        tau = float(specification.removeprefix("tau="))
-    except ValueError:
-        tau = -1.0
-    if not specification.startswith("tau=") or not tau > 0:
-        raise UserError(f"sampler {specification!r}: write tau=1, tau=5 or tau=inf (a positive temperature), or tau")
-    return tau
-
-
-def make_samplers(method: Method, sizes: Sequence[int], tau: float) -> list[Sampler]:
-    """The samplers of a method's students, for these training sizes and the config's tau."""
-    taus = [tau if s == "tau" else parse_tau(s) for s in method.samplers]
-    return [TemperatureSampler(sizes, t) for t in taus]
-
-
 def student_labels(method: Method, tau: float) -> list[str]:
-    """How tables and pictures name the students: "tau=1", or "auto-pmd model_2 (tau=5)"."""
-    taus = [tau if s == "tau" else parse_tau(s) for s in method.samplers]
-    words = ["inf" if t == math.inf else f"{t:g}" for t in taus]
-    if len(words) == 1:
-        return [f"tau={words[0]}"]
-    return [f"{method.name} model_{i + 1} (tau={word})" for i, word in enumerate(words)]
+    """How tables and pictures name the students: "tau=1", "lssd", or "auto-pmd model_2 (tau=5)"."""
+    words = [_sampler_label(specification, tau) for specification in method.samplers]
+    if len(words) > 1:
+        return [f"{method.name} model_{i + 1} ({word})" for i, word in enumerate(words)]
+    if method.distiller is NoDistillation:
+        return words  # a single model is its sampler
+    return [method.name if method.samplers == METHODS[method.name].samplers else f"{method.name} ({words[0]})"]
+
+
+def _sampler_label(specification: str, tau: float) -> str:
+    if specification in SAMPLERS:
+        return specification
+    value = tau if specification == "tau" else parse_tau(specification)
+    return f"tau={'inf' if value == math.inf else f'{value:g}'}"

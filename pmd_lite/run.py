@@ -8,17 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-
 from pmd_lite.config import Config
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, split_pair
+from pmd_lite.data.tokenizer import PAD, Tokenizer, split_pair
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.methods import get_method, student_labels
-from pmd_lite.model.decoding import translate_batch
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
@@ -75,6 +73,33 @@ class Run:
             raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
         return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
 
+    @property
+    def auxiliary(self) -> list[Run]:
+        """The runs that this one learnt from (see `pmd_lite.auxiliary`)."""
+        memory = self.path / "auxiliary.json"
+        return [Run(place) for place in read_json(memory).values()] if memory.exists() else []
+
+    @property
+    def cost(self) -> dict[str, int]:
+        """Forward passes so far by purpose, in target tokens; a backward pass counts as two (see `training.cost`)."""
+        lines = [line for line in self.dir.metrics() if line["event"] == "eval"]
+        return dict(lines[-1]["cost"]) if lines else {}
+
+    @property
+    def finished(self) -> dict[str, Any]:
+        """How the run ended: reason, step, seconds, cost, parameters. Raises UserError while it has not."""
+        return dict(read_json(self.path / "finished.json"))
+
+    @property
+    def compute(self) -> float:
+        """Forward passes in tokens times parameters of one student; times 2 these are about the FLOPs."""
+        return float(sum(self.finished["cost"].values()) * self.finished["parameters"])
+
+    def best_dev_loss(self, student: int = 0) -> dict[str, float]:
+        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
+        kept = min(self.evaluations(student), key=lambda line: sum(line["dev_loss"]))
+        return dict(zip(self.pairs, kept["dev_loss"], strict=True))
+
     # ---- models
 
     @cached_property
@@ -106,25 +131,16 @@ class Run:
             raise UserError('translate takes a list of sentences: translate(["..."], pair)')
         if pair not in self.pairs:
             raise UserError(f"this run translates {', '.join(self.pairs)}; not {pair!r}")
-        model = model or self.model(student)
-        tokenizer, train, limit = self.tokenizer, self.config.train, self.config.model.max_len
-        encoded = [tokenizer.encode_src(text.strip(), pair) for text in sentences]
-        encoded = [ids if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in encoded]
-        order = sorted((i for i, text in enumerate(sentences) if text.strip()), key=lambda i: (len(encoded[i]), i))
+        model, train = model or self.model(student), self.config.train
+        rows = [i for i, text in enumerate(sentences) if text.strip()]
+        sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
+        found = translate_ids(
+            model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
+            beam=beam or train.beam, length_penalty=train.length_penalty,
+        )  # fmt: skip
         out = [""] * len(sentences)
-        device, prefix = next(model.parameters()).device, tokenizer.prefix(pair)
-        banned = [UNK, *tokenizer.tags.values()]
-        for rows in _by_budget(order, [len(ids) for ids in encoded], 6 * train.tokens):
-            longest = max(len(encoded[i]) for i in rows)
-            src = torch.tensor([encoded[i] + [PAD] * (longest - len(encoded[i])) for i in rows], device=device)
-            hypotheses = translate_batch(
-                model, src, beam=beam or train.beam,
-                max_len=min(limit - 1 - len(prefix), 3 * _bucket(longest) // 2 + 20),
-                length_penalty=train.length_penalty, bos=BOS, eos=EOS, pad=PAD,
-                prefix=prefix, banned=banned,
-            )  # fmt: skip
-            for i, hypothesis in zip(rows, hypotheses, strict=True):
-                out[i] = " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+        for i, text in zip(rows, found, strict=True):
+            out[i] = text
         return out
 
     # ---- scores
@@ -205,26 +221,3 @@ def bleu_table(runs: Sequence[Run]) -> Table:
     return Table(
         columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
     )
-
-
-LENGTHS = 16
-
-
-def _bucket(length: int) -> int:
-    """A source length rounded up; it limits the length of the translation."""
-    return -(-length // LENGTHS) * LENGTHS
-
-
-def _by_budget(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
-
-    A batch holds one length bucket, so that a sentence's limit does not depend on the company it is translated in.
-    """
-    batches: list[list[int]] = []
-    for i in order:
-        same = bool(batches) and _bucket(lengths[batches[-1][0]]) == _bucket(lengths[i])
-        if same and lengths[i] * (len(batches[-1]) + 1) <= budget:
-            batches[-1].append(i)
-        else:
-            batches.append([i])
-    return batches

@@ -14,7 +14,8 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.data.toy import toy_corpus
-from pmd_lite.methods import get_method, make_samplers
+from pmd_lite.building import Resources, make_distiller, make_samplers
+from pmd_lite.methods import get_method
 from pmd_lite.presets import preset
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import Trainer
@@ -49,7 +50,8 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
     count = 0
 
     def make(
-        method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None, **overrides: Any
+        method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None,
+        found: Resources | None = None, **overrides: Any,
     ) -> Trainer:
         nonlocal count
         count += 1
@@ -57,7 +59,8 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
         row = get_method(method, samplers)
         rundir = RunDir(path or tmp_path / f"run{count}")
         rundir.path.mkdir(parents=True, exist_ok=True)
-        samplers_made = make_samplers(row, tiny_encoded.sizes, config.tau)
-        return Trainer(tiny_encoded, config, samplers_made, row.distiller, rundir, "off", first_seat=row.first_seat)
+        samplers_made = make_samplers(row.samplers, tiny_encoded.sizes, config, found)
+        distiller = make_distiller(row.distiller, row.options, config, found)
+        return Trainer(tiny_encoded, config, samplers_made, distiller, rundir, "off", first_seat=row.first_seat)
 
     return make

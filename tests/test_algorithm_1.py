@@ -11,7 +11,6 @@ import torch
 from conftest import MakeTrainer
 
 from pmd_lite.data.batching import collate
-from pmd_lite.distillation.losses import pmd_loss
 from pmd_lite.errors import UserError
 from pmd_lite.training.learner import Learner, derive_seed, learning_rate
 from pmd_lite.training.snapshot import clone, differences
@@ -113,7 +112,7 @@ def test_accumulation_equals_one_big_batch(make_trainer: MakeTrainer, tiny_encod
     def gradient(batches: list[Any]) -> torch.Tensor:
         learner.begin()
         for micro, batch in enumerate(batches):
-            learner.accumulate(batch, 0.0, None, pmd_loss, big.tokens, micro)
+            learner.accumulate(batch, 0.0, None, None, big.tokens, micro)
         return torch.cat([p.grad.flatten() for p in learner.model.parameters() if p.grad is not None]).clone()
 
     torch.testing.assert_close(gradient(parts), gradient([big]), rtol=1e-4, atol=1e-7)
@@ -128,7 +127,7 @@ def test_batch_order_does_not_change_the_gradient(make_trainer: MakeTrainer, tin
     def gradient(order: Any) -> torch.Tensor:
         batch = collate(tiny_encoded.train[0], order, 0)
         learner.begin()
-        learner.accumulate(batch, 0.0, None, pmd_loss, batch.tokens, 0)
+        learner.accumulate(batch, 0.0, None, None, batch.tokens, 0)
         return torch.cat([p.grad.flatten() for p in learner.model.parameters() if p.grad is not None]).clone()
 
     torch.testing.assert_close(gradient(rows), gradient(rows[::-1].copy()), rtol=1e-4, atol=1e-7)
@@ -169,7 +168,7 @@ def test_learner_steps_as_torch_adam(make_trainer: MakeTrainer, tiny_encoded: An
     batch = collate(tiny_encoded.train[1], np.arange(5), 1)
     for update in (1, 2):
         learner.begin()
-        learner.accumulate(batch, 0.0, None, pmd_loss, batch.tokens, 0)
+        learner.accumulate(batch, 0.0, None, None, batch.tokens, 0)
         learner.finish()
         logits = reference(batch.src, batch.trg_in).flatten(0, 1)[batch.keep]
         adam.zero_grad()

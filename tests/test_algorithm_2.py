@@ -44,7 +44,7 @@ def test_after_a_search_only_alpha_differs(make_trainer: MakeTrainer, overrides:
     before = everything(trainer)
     trainer.distiller.update(trainer.probe)
     changed = set(differences(before, everything(trainer)))
-    assert changed <= {"state.state.distiller.alpha", "state.state.distiller.logits"}
+    assert changed <= {"state.state.distiller.alpha", "state.state.distiller.logits", "state.state.cost.trial"}
     trainer.probe.dev_loss(0)
     assert set(differences(before, everything(trainer))) == changed
 
@@ -102,12 +102,12 @@ def test_trial_is_ordinary_training_of_a_copy(make_trainer: MakeTrainer) -> None
     def weights(twin: Any) -> torch.Tensor:
         return torch.cat([p.detach().flatten() for p in twin.model.parameters()])
 
-    result = lockstep_trial(learner, alpha, batches, target, trainer.distiller.combine, weights, salt=7)
+    result = lockstep_trial(learner, alpha, batches, target, trainer.distiller, weights, salt=7)
     twin = learner.copy()
     for batch in batches:
         a = float(alpha[0, batch.pair])
         twin.begin()
-        twin.accumulate(batch, a, target(batch) if a else None, trainer.distiller.combine, batch.tokens, 0, 7)
+        twin.accumulate(batch, a, target(batch) if a else None, trainer.distiller, batch.tokens, 0, 7)
         twin.finish()
     assert torch.equal(result[0], weights(twin))
     assert not torch.equal(result[0], weights(learner))

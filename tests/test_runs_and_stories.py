@@ -14,7 +14,7 @@ from conftest import TINY
 import pmd_lite as pmd
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
-from pmd_lite.run import _by_budget
+from pmd_lite.evaluation.translation import batches_by_length
 from pmd_lite.teaching import figures, stories, widgets
 from pmd_lite.teaching.checks import check_winners
 
@@ -84,8 +84,8 @@ def test_translations_do_not_depend_on_company(runs: tuple[pmd.Run, ...], tiny_c
 def test_a_batch_to_translate_holds_one_length_bucket() -> None:
     """Lengths up to 16, 32, ... go apart, since they bound the translation; within a bucket the budget cuts."""
     lengths = [10, 16, 17, 30, 31, 40]
-    assert _by_budget(range(6), lengths, 1000) == [[0, 1], [2, 3, 4], [5]]
-    assert _by_budget(range(6), lengths, 60) == [[0, 1], [2, 3], [4], [5]]
+    assert batches_by_length(range(6), lengths, 1000) == [[0, 1], [2, 3, 4], [5]]
+    assert batches_by_length(range(6), lengths, 60) == [[0, 1], [2, 3], [4], [5]]
 
 
 def test_points_and_table_by_hand(runs: tuple[pmd.Run, ...], tmp_path: Path) -> None:

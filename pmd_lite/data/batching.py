@@ -35,6 +35,8 @@ class Batch:
     """[tokens] the target tokens at those positions."""
     tokens: int
     """Real target tokens, EOS included: known on the host, so nothing waits for the device."""
+    rows: Ints
+    """[batch] numbers of the sentences in their split."""
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
@@ -44,7 +46,13 @@ class Batch:
         def move(x: Tensor) -> Tensor:
             return x.to(device, non_blocking=device.type == "cuda")
 
-        return Batch(self.pair, move(self.src), move(self.trg_in), move(self.keep), move(self.gold), self.tokens)
+        src, trg_in, keep, gold = (move(x) for x in (self.src, self.trg_in, self.keep, self.gold))
+        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.rows)
+
+    @property
+    def sentence(self) -> Tensor:
+        """[tokens] row of `src` and `trg_in` that each target token stands in."""
+        return self.keep // self.trg_in.shape[1]
 
 
 def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Bools]:
@@ -66,7 +74,7 @@ def collate(split: EncodedSplit, rows: Ints, pair: int) -> Batch:
     trg_in[:, 0] = BOS
     trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # what stands before a real token is one, or BOS
     src_t, in_t, keep_t, gold_t = (torch.from_numpy(x) for x in (src, trg_in, keep, trg.reshape(-1)[keep]))
-    return Batch(pair, src_t, in_t, keep_t, gold_t, tokens=len(keep))
+    return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), rows)
 
 
 def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:

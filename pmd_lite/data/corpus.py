@@ -77,6 +77,15 @@ class Corpus:
         train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
         return replace(self, pairs=tuple(map(_turn, self.pairs)), train=train, valid=valid, test=test, path=None)
 
+    def only(self, pairs: Sequence[str]) -> Corpus:
+        """Some of the pairs; the text is shared, not copied. Raises UserError for a pair that is not there."""
+        missing = [pair for pair in pairs if pair not in self.pairs]
+        if missing or not pairs:
+            raise UserError(f"{self.name} has no pair {', '.join(missing) or '(none asked for)'}; it has "
+                            f"{', '.join(self.pairs)}")  # fmt: skip
+        train, valid, test = ({pair: getattr(self, s)[pair] for pair in pairs} for s in SPLITS)
+        return replace(self, pairs=tuple(pairs), train=train, valid=valid, test=test, path=None)
+
     @classmethod
     def from_texts(
         cls,

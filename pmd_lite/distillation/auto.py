@@ -12,7 +12,7 @@ from pmd_lite.config import DistillConfig
 from pmd_lite.distillation.actions import ACTIONS, act, logit, step_size
 from pmd_lite.distillation.mutual import NoDistillation
 from pmd_lite.distillation.search import choose, choose_one, reduced_space, trial_logits
-from pmd_lite.interfaces import Clock, Probe
+from pmd_lite.interfaces import Clock, Events, Probe
 
 TIE_ORDER = {"keep": ACTIONS, "up": ("up", "keep", "down")}
 
@@ -31,13 +31,13 @@ class AutoPMD(NoDistillation):
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch. Once mu is 0, `update` searches nothing."""
-        return clock.every(self.config.update_every)
+        return clock.every(self.config.update_every, clock.start)
 
-    def update(self, probe: Probe) -> list[dict[str, Any]]:
+    def update(self, probe: Probe) -> Events:
         """One search: Alg. 2 for student 1, then for student 2."""
         clock, bundle = probe.clock, self.config.resolved
         mu = step_size(clock.step - clock.start, clock.total - clock.start, self.config.step_size)
-        events: list[dict[str, Any]] = []
+        events: Events = []
         if mu == 0:
             return events
         order = TIE_ORDER[bundle.ties]

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
-from pmd_lite.distillation.losses import pmd_loss
-from pmd_lite.interfaces import Clock, Probe
+from pmd_lite.data.batching import Batch
+from pmd_lite.distillation.losses import kd_loss, pmd_loss, soft_target
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Events, Probe, Target
 
 
 class NoDistillation:
@@ -19,6 +21,8 @@ class NoDistillation:
     Any number of students may take part; student i is taught by all the others with equal shares, which for two is
     the paper's theta_{3-i}.
     """
+
+    waits = True
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         self.students, self.config = list(students), config
@@ -37,6 +41,14 @@ class NoDistillation:
         peers = [model for j, model in enumerate(self.students) if j != student]
         return [(model, 1 / len(peers)) for model in peers]
 
+    def target(self, student: int, batch: Batch, dropout: bool) -> Target:
+        """[tokens, vocab]: the share-weighted mean of what the teachers predict."""
+        return soft_target(self.teachers(student, batch.pair), batch.src, batch.trg_in, batch.keep, dropout)
+
+    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
+        """Eq. 3."""
+        return kd_loss(student_logp, target)
+
     def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
         """Eq. 4."""
         return pmd_loss(ce, kd, weight)
@@ -45,7 +57,7 @@ class NoDistillation:
         """Never."""
         return False
 
-    def update(self, probe: Probe) -> list[dict[str, Any]]:
+    def update(self, probe: Probe) -> Events:
         """Nothing to decide."""
         return []
 
@@ -66,6 +78,18 @@ class BiPMD(NoDistillation):
         self.alpha.fill_(config.alpha)
 
 
+class LSMD(NoDistillation):
+    """Language-specific mutual distillation: fixed weights per student and pair, those an Auto-PMD run ended with."""
+
+    def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, alphas: Tensor):
+        """alphas: [student, pair]. Raises UserError when they belong to another number of students or pairs."""
+        super().__init__(students, n_pairs, config)
+        if alphas.shape != self.alpha.shape:
+            raise UserError(f"lsmd has {len(students)} students of {n_pairs} pairs, but the Auto-PMD run it reads has "
+                            f"weights for {' x '.join(map(str, alphas.shape))}; give it the same samplers")  # fmt: skip
+        self.alpha = alphas.double().clone()
+
+
 class UniPMD(NoDistillation):
     """Eq. 5: for each pair only the worse student learns; weights are renewed every T updates, 0 before the first.
 
@@ -76,9 +100,9 @@ class UniPMD(NoDistillation):
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch."""
-        return clock.every(self.config.update_every)
+        return clock.every(self.config.update_every, clock.start)
 
-    def update(self, probe: Probe) -> list[dict[str, Any]]:
+    def update(self, probe: Probe) -> Events:
         """Compare the students' dev losses pair by pair."""
         losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])  # [student, pair]
         self.alpha = uni_weights(losses, self.config.alpha, self.config.resolved.dead_zone)

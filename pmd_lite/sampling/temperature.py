@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Probe
+from pmd_lite.interfaces import Clock, Events, Probe
 
 
 def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
@@ -30,23 +30,43 @@ def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
     return torch.softmax((logs - logs.max()) / tau, dim=0)
 
 
-class TemperatureSampler:
-    """Static sampling at one temperature: P_1 takes tau = 1, P_2 takes tau > 1."""
+class FixedSampler:
+    """Static sampling from given probabilities; also the base of samplers that change them."""
 
-    def __init__(self, sizes: Sequence[int], tau: float):
-        self.tau = tau
-        self._p = temperature_probabilities(sizes, tau)
+    def __init__(self, probabilities: Tensor):
+        """probabilities: [pair], float64, sums to 1."""
+        self._p = probabilities
 
     def probabilities(self) -> Tensor:
         """[pair]; a copy, so that a caller cannot change the sampler."""
         return self._p.clone()
 
+    def after_step(self, pair: int, loss: Tensor, tokens: int) -> None:
+        """Nothing to remember."""
+
     def due(self, clock: Clock) -> bool:
         """Never: the distribution is fixed."""
         return False
 
-    def update(self, student: int, probe: Probe) -> None:
+    def update(self, student: int, probe: Probe) -> Events:
         """Nothing to learn."""
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The probabilities."""
+        return {"p": self._p.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._p = state["p"].clone()
+
+
+class TemperatureSampler(FixedSampler):
+    """Static sampling at one temperature: P_1 takes tau = 1, P_2 takes tau > 1."""
+
+    def __init__(self, sizes: Sequence[int], tau: float):
+        super().__init__(temperature_probabilities(sizes, tau))
+        self.tau = tau
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing but the temperature, to notice a mix-up on loading."""

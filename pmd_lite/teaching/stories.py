@@ -25,7 +25,7 @@ def gains(one: Run, five: Run, auto: Run) -> str:
     lines = []
     for single, student in ((one, 0), (five, 1)):
         (low, high), (new_low, new_high) = single.point(), auto.point(student)
-        before, after = best_dev_loss(single), best_dev_loss(auto, student)
+        before, after = single.best_dev_loss(), auto.best_dev_loss(student)
         lower = [pair for pair in before if after[pair] < before[pair]]
         names = ", ".join(lower) or "none"
         lines.append(
@@ -38,12 +38,6 @@ def gains(one: Run, five: Run, auto: Run) -> str:
     change = f" ({100 * (new_area / area - 1):+.1f} %)" if area else ""
     lines.append(f"Area under the frontier: {area:.0f} for the single models, {new_area:.0f} for the students{change}.")
     return "\n".join(lines)
-
-
-def best_dev_loss(run: Run, student: int = 0) -> dict[str, float]:
-    """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
-    kept = min(run.evaluations(student), key=lambda line: sum(line["dev_loss"]))
-    return dict(zip(run.pairs, kept["dev_loss"], strict=True))
 
 
 PerSeed = Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]

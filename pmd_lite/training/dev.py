@@ -1,4 +1,4 @@
-"""Dev loss per pair: plain NLL and label-smoothed cross-entropy together, with one device sync."""
+"""How good a model is on the dev set, pair by pair: losses with one device sync, and greedy BLEU."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
+from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.losses import ce_loss, log_probs, nll, token_logits
+from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.learner import Learner
 
 
@@ -35,3 +41,23 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int) -> Tens
     finally:
         model.train(was_training)
     return sums.cpu().double() / tokens
+
+
+def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> Tensor:
+    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set.
+
+    References are the decoded ids that training sees, so no text is needed. The model's mode is put back.
+    """
+    was_training, tokenizer, scores = model.training, encoded.tokenizer, []
+    model.eval()
+    try:
+        for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
+            sources = [split.src[i].tolist() for i in range(len(split))]
+            found = translate_ids(
+                model, sources, pair, tokenizer, limit=config.model.max_len, budget=6 * config.train.tokens
+            )
+            references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
+            scores.append(corpus_bleu(found, references, split_pair(pair)[1]).bleu)
+    finally:
+        model.train(was_training)
+    return torch.tensor(scores, dtype=torch.float64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
@@ -21,11 +20,11 @@ from torch import Tensor, nn
 from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, token_logits
+from pmd_lite.distillation.losses import ce_loss, log_probs, nll, token_logits
 from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer
 
-Combine = Callable[[Tensor, Tensor, float], Tensor]
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -79,8 +78,8 @@ class Learner:
         self,
         batch: Batch,
         alpha: float,
-        target: Tensor | None,
-        combine: Combine,
+        target: Target | None,
+        mixture: Mixture | None,
         tokens: int,
         micro: int,
         salt: int = 0,
@@ -89,8 +88,8 @@ class Learner:
 
         Args:
             alpha: distillation weight of the batch's pair; at 0 the loss is L_ce itself, to the bit.
-            target: [tokens, vocab] teacher distribution, or None when alpha is 0.
-            combine: how L_ce and L_kd mix (Eq. 4).
+            target: what the teachers predict, or None when alpha is 0.
+            mixture: makes L_kd of it and mixes it with L_ce (Eq. 3 and 4); may be None when alpha is 0.
             tokens: real target tokens of the whole update, which normalise the loss.
             micro, salt: number of this micro-batch in the update, and of the search in which this is a trial (0: none).
         Returns: [3] sums of L_ce, L_kd and plain NLL over this batch, in nats, on the device, without gradient.
@@ -103,10 +102,10 @@ class Learner:
         kd = torch.zeros_like(ce)
         loss = ce
         if alpha != 0:
-            if target is None:
-                raise ValueError(f"alpha={alpha} needs the teacher's distribution")
-            kd = kd_loss(logp, target)
-            loss = combine(ce, kd, alpha)
+            if target is None or mixture is None:
+                raise ValueError(f"alpha={alpha} needs what a teacher predicts")
+            kd = mixture.kd(logp, target, batch)
+            loss = mixture.combine(ce, kd, alpha)
         self.scaler.scale(loss / tokens).backward()
         with torch.no_grad():
             return torch.stack([ce.detach(), kd.detach(), nll(logp, batch.gold)])

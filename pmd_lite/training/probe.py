@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from pmd_lite.data.batching import Batch
-from pmd_lite.interfaces import Clock
+from pmd_lite.data.batching import Batch, collate
+from pmd_lite.data.tokens import EncodedSplit
+from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+from pmd_lite.interfaces import Clock, TokenStats
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed
 from pmd_lite.training.snapshot import preserved_rng
@@ -16,33 +21,46 @@ from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_s
 if TYPE_CHECKING:
     from pmd_lite.training.trainer import Trainer
 
+_Split = Literal["train", "valid"]
+
 
 class ModelProbe:
     """A Probe over a trainer's students.
 
     With `rollback` (the paper) every call leaves weights, gradients, moments, scaler, counters, streams and random
-    state bit-identical. Without it (the released code) a trial leaves its training behind.
+    state bit-identical. Without it (the released code) a trial leaves its training behind. Whatever is asked here is
+    entered into the run's cost.
     """
 
     def __init__(self, trainer: Trainer):
         self._trainer = trainer
-        self._cache: dict[int, tuple[int, Tensor]] = {}
+        self._losses: dict[int, tuple[int, Tensor]] = {}
+        self._scores: dict[int, tuple[int, Tensor]] = {}
 
     @property
     def clock(self) -> Clock:
         """Where training stands."""
         return self._trainer.clock
 
-    def losses(self, student: int) -> Tensor:
+    def losses(self, student: int, purpose: str = "probe") -> Tensor:
         """[2, pair] dev losses, NLL and label-smoothed; computed once per update of the student."""
         learner = self._trainer.students[student].learner
-        if self._cache.get(student, (-1,))[0] != learner.updates:
-            self._cache[student] = (learner.updates, self._score(learner))
-        return self._cache[student][1]
+        if self._losses.get(student, (-1,))[0] != learner.updates:
+            self._losses[student] = (learner.updates, self._score(learner, purpose))
+        return self._losses[student][1]
 
     def dev_loss(self, student: int) -> Tensor:
         """[pair] dev loss by which this run decides (`decide_by`)."""
         return self._decisive(self.losses(student)).clone()
+
+    def dev_score(self, student: int) -> Tensor:
+        """[pair] BLEU of greedy translations of the dev set; once per update of the student."""
+        learner = self._trainer.students[student].learner
+        if self._scores.get(student, (-1,))[0] != learner.updates:
+            for batch in self._trainer.dev:
+                self._trainer.cost.add("probe", batch, FORWARD)
+            self._scores[student] = (learner.updates, self._trainer.dev_bleu(learner.model))
+        return self._scores[student][1].clone()
 
     def trial(self, student: int, alphas: Tensor) -> Tensor:
         """Alg. 2, lines 2-9. [trial, pair] weights -> [trial, pair] dev losses."""
@@ -51,22 +69,71 @@ class ModelProbe:
         batches = self._trial_set(student)
         run = lockstep_trial if bundle.rollback else live_trial
 
-        def target(batch: Batch) -> Tensor:
-            return trainer.target(
-                student, batch, dropout=False
-            )  # the released code's trials, too, have the teacher in eval
+        def teach(batch: Batch) -> object:  # the released code's trials, too, have the teacher in eval
+            return trainer.target(student, batch, dropout=False, purpose="trial")
 
         def score(trained: Learner) -> Tensor:
-            return self._decisive(self._score(trained))
+            return self._decisive(self._score(trained, "trial"))
 
+        for batch in batches:
+            trainer.cost.add("trial", batch, FORWARD_AND_BACKWARD * len(alphas))
         with preserved_rng():
             salt = derive_seed(self.clock.step, student)
-            results = run(learner, alphas, batches, target, trainer.distiller.combine, score, salt)
+            results = run(learner, alphas, batches, teach, trainer.distiller, score, salt)
         if not bundle.rollback:
-            self._cache.pop(student, None)
+            self._losses.pop(student, None)
+            self._scores.pop(student, None)
         return results
 
-    def _score(self, learner: Learner) -> Tensor:
+    def gradient(self, student: int, split: _Split, pair: int, tokens: int) -> Tensor:
+        """[parameters], fp32, of the label-smoothed loss per token on a small random batch, dropout on."""
+        learner = self._trainer.students[student].learner
+        batch = self._small_batch(student, split, pair, tokens)
+        self._trainer.cost.add("probe", batch, FORWARD_AND_BACKWARD)
+        was_training = learner.model.training
+        with preserved_rng():
+            torch.manual_seed(self._seed(student, split, pair))
+            learner.model.train()
+            logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
+            loss = ce_loss(logp, batch.gold, learner.config.optim.label_smoothing) / batch.tokens
+            grads = torch.autograd.grad(loss, list(learner.model.parameters()))
+        learner.model.train(was_training)
+        return torch.cat([grad.reshape(-1) for grad in grads])
+
+    def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
+        """`passes` forward passes with dropout, and one without, over a few random dev sentences."""
+        learner = self._trainer.students[student].learner
+        batch = self._small_batch(student, "valid", pair, tokens)
+        self._trainer.cost.add("probe", batch, FORWARD * (passes + 1))
+        was_training, top, entropy = learner.model.training, [], []
+        with preserved_rng(), torch.no_grad(), learner.autocast():
+            torch.manual_seed(self._seed(student, "valid", pair))
+            learner.model.train()
+            for _ in range(passes):
+                logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
+                top.append(logp.max(dim=-1).values)
+                entropy.append(-(logp.exp() * logp).sum(dim=-1))
+            learner.model.eval()
+            logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
+            loss = float(ce_loss(logp, batch.gold, learner.config.optim.label_smoothing)) / batch.tokens
+        learner.model.train(was_training)
+        last = torch.ones_like(batch.sentence, dtype=torch.bool)
+        last[:-1] = batch.sentence[1:] != batch.sentence[:-1]  # every target ends with EOS
+        return TokenStats(torch.stack(top), torch.stack(entropy), batch.sentence, last, loss)
+
+    def _seed(self, student: int, split: _Split, pair: int) -> int:
+        return derive_seed(self._trainer.config.train.seed, 6, self.clock.step, student, pair, split == "valid")
+
+    def _small_batch(self, student: int, split: _Split, pair: int, tokens: int) -> Batch:
+        """Random sentences of one pair, different ones at every update, until `tokens` target tokens are reached."""
+        data: EncodedSplit = getattr(self._trainer.encoded, split)[pair]
+        rows = np.random.default_rng(self._seed(student, split, pair)).permutation(len(data))
+        upto = int(np.searchsorted(np.cumsum(data.trg.lengths[rows]), tokens)) + 1
+        return collate(data, np.sort(rows[:upto]), pair).to(self._trainer.device)
+
+    def _score(self, learner: Learner, purpose: str) -> Tensor:
+        for batch in self._trainer.dev:
+            self._trainer.cost.add(purpose, batch, FORWARD)
         return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs))
 
     def _decisive(self, losses: Tensor) -> Tensor:

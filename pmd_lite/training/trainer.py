@@ -22,10 +22,12 @@ from torch import Tensor, nn
 from pmd_lite.config import Config, DistillConfig
 from pmd_lite.data.batching import Batch, PairStream, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.losses import soft_target
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Distiller, Sampler
+from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
+from pmd_lite.model.transformer import Transformer
 from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
+from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.learner import Learner, derive_seed, pick_device
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
@@ -100,7 +102,9 @@ class Trainer:
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
         epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
         total = math.ceil(config.train.epochs * epoch) or config.train.steps
-        self.clock = Clock(0, total, epoch, round(config.distill.resolved.start * total))
+        start = round(config.distill.resolved.start * total) if self.distiller.waits else 0
+        self.clock = Clock(0, total, epoch, start)
+        self.cost = Cost()
         self.eval_every = config.train.eval_every or epoch
         self.dev = [
             batch.to(self.device)
@@ -113,13 +117,22 @@ class Trainer:
 
     # ---- one update
 
-    def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0) -> Tensor:
-        """The teachers' distribution on a batch, [tokens, vocab]; a teacher's dropout is seeded as a student's is."""
+    def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0, purpose: str = "teacher") -> Target:
+        """What the teachers predict on a batch; a teacher's dropout is seeded as a student's is."""
         if dropout:
             torch.manual_seed(derive_seed(self.config.train.seed, 5, student, self.clock.step, micro))
-        teachers = self.distiller.teachers(student, batch.pair)
+        self.cost.add(purpose, batch, FORWARD * len(self.distiller.teachers(student, batch.pair)))
         with self.students[student].learner.autocast():
-            return soft_target(teachers, batch.src, batch.trg_in, batch.keep, dropout)
+            return self.distiller.target(student, batch, dropout)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of one student."""
+        return sum(p.numel() for p in self.students[0].learner.model.parameters())
+
+    def dev_bleu(self, model: Transformer) -> Tensor:
+        """[pair] BLEU of a model's greedy translations of the dev set, float64."""
+        return greedy_bleu(model, self.encoded, self.config)
 
     def update(self, student: Student) -> int:
         """Alg. 1, lines 4-6, for one student; returns the target tokens it trained on."""
@@ -131,8 +144,10 @@ class Trainer:
             batch = host_batch.to(self.device)
             started = self.clock.step > self.clock.start
             alpha = self.distiller.weight(student.index, batch.pair) if started else 0.0
-            soft = self.target(student.index, batch, dropout, micro) if alpha else None
-            sums = learner.accumulate(batch, alpha, soft, self.distiller.combine, tokens, micro)
+            target = self.target(student.index, batch, dropout, micro) if alpha else None
+            sums = learner.accumulate(batch, alpha, target, self.distiller, tokens, micro)
+            self.cost.add("train", batch, FORWARD_AND_BACKWARD)
+            student.sampler.after_step(batch.pair, sums[0] / batch.tokens, batch.tokens)
             student.sums[batch.pair] += sums
             student.tokens[batch.pair] += batch.tokens
         learner.finish()
@@ -161,14 +176,14 @@ class Trainer:
         """Evaluate, search, save: whatever is due after this step."""
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
-        events: list[dict[str, Any]] = []
+        events: Events = []
         if evaluating:
             events += [self._evaluate(student, progress) for student in self.students]
         if self.distiller.due(self.clock):
             events += self.distiller.update(self.probe)
         for student in self.students:
             if student.sampler.due(self.clock):
-                student.sampler.update(student.index, self.probe)
+                events += student.sampler.update(student.index, self.probe)
                 student.schedule.restart_block()
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
@@ -180,7 +195,7 @@ class Trainer:
 
     def _evaluate(self, student: Student, progress: Progress) -> dict[str, Any]:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""
-        losses = self.probe.losses(student.index)  # [2, pair]
+        losses = self.probe.losses(student.index, "dev")  # [2, pair]
         if not bool(torch.isfinite(losses).all()):
             losses_now = [round(loss, 3) for loss in losses[0].tolist()]
             raise UserError(
@@ -206,6 +221,7 @@ class Trainer:
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
+            "cost": self.cost.state_dict(),
         }  # fmt: skip
 
     def _converged(self) -> bool:
@@ -236,7 +252,7 @@ class Trainer:
         """Everything a resumed run needs besides the weights."""
         return {
             "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
-            "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(),
+            "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(), "cost": self.cost.state_dict(),
             "students": [student.state_dict() for student in self.students],
         }  # fmt: skip
 
@@ -256,6 +272,7 @@ class Trainer:
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
         self.distiller.load_state_dict(state["distiller"])
+        self.cost.load_state_dict(state["cost"])
         self.clock = Clock(state["step"], self.clock.total, self.clock.epoch, self.clock.start)
         self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
         self.rundir.truncate_metrics(self.metrics_size)

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from pmd_lite.data.batching import Batch, collate, cut_batches
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.training.learner import Combine, Learner
+from pmd_lite.interfaces import Mixture, Target
+from pmd_lite.training.learner import Learner
 
-Target = Callable[[Batch], Tensor]
+Teach = Callable[[Batch], Target]
 Score = Callable[[Learner], Tensor]
 
 
@@ -39,7 +40,7 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
 
 
 def _train(
-    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], target: Target, combine: Combine, salt: int
+    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, mixture: Mixture, salt: int
 ) -> None:
     """One epoch on the trial set for each learner with its row of `alphas` [learner, pair], sharing teacher passes."""
     size = learners[0].config.train.accumulate
@@ -50,9 +51,9 @@ def _train(
         for micro, host_batch in enumerate(portion):
             batch = host_batch.to(learners[0].device)
             weights = [float(alpha[batch.pair]) for alpha in alphas]
-            soft = target(batch) if any(weights) else None
+            target = teach(batch) if any(weights) else None
             for learner, weight in zip(learners, weights, strict=True):
-                learner.accumulate(batch, weight, soft, combine, tokens, micro, salt)
+                learner.accumulate(batch, weight, target, mixture, tokens, micro, salt)
         for learner in learners:
             learner.finish()
 
@@ -61,14 +62,14 @@ def lockstep_trial(
     learner: Learner,
     alphas: Tensor,
     batches: Sequence[Batch],
-    target: Target,
-    combine: Combine,
+    teach: Teach,
+    mixture: Mixture,
     score: Score,
     salt: int,
 ) -> Tensor:
     """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
     twins = [learner.copy() for _ in alphas]
-    _train(twins, alphas, batches, target, combine, salt)
+    _train(twins, alphas, batches, teach, mixture, salt)
     return torch.stack([score(twin) for twin in twins])
 
 
@@ -76,8 +77,8 @@ def live_trial(
     learner: Learner,
     alphas: Tensor,
     batches: Sequence[Batch],
-    target: Target,
-    combine: Combine,
+    teach: Teach,
+    mixture: Mixture,
     score: Score,
     salt: int,
 ) -> Tensor:
@@ -85,7 +86,7 @@ def live_trial(
     updates, results = learner.updates, []
     for trial in range(len(alphas)):
         learner.updates = updates
-        _train([learner], alphas[trial : trial + 1], batches, target, combine, salt)
+        _train([learner], alphas[trial : trial + 1], batches, teach, mixture, salt)
         results.append(score(learner))
     learner.updates = updates
     return torch.stack(results)

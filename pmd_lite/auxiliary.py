@@ -1,0 +1,190 @@
+"""What a method takes from other runs: found among finished ones, or trained by the same `train()`, and read.
+
+chi-IBR needs the training loss of a tau=1 run, Multi-Distill and CCL-M need a bilingual model of every pair, LSMD the
+weights that an Auto-PMD run ended with. `auxiliary.json` in the run directory remembers which runs were used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pmd_lite import building
+from pmd_lite.building import Resources
+from pmd_lite.config import Config
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.data.tokens import EncodedCorpus, TokenArray
+from pmd_lite.distillation.multi_distill import MultiDistill
+from pmd_lite.distillation.topk import TopKCache
+from pmd_lite.errors import UserError
+from pmd_lite.methods import Method
+from pmd_lite.run import Run
+from pmd_lite.sampling.ccl_m import piece_similarity
+from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.learner import pick_device
+from pmd_lite.training.rundir import read_json, write_json
+
+Train = Callable[..., Run]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """One auxiliary run: where it goes in the run directory, and what `train` is called with."""
+
+    key: str
+    corpus: Corpus
+    method: str
+    config: Config
+
+    def fits(self, run: Run) -> bool:
+        """Whether a finished run can stand in for this one."""
+        same = run.method.name == self.method and run.corpus["fingerprint"] == self.corpus.fingerprint
+        return same and run.dir.finished
+
+
+def wanted(row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
+    """The auxiliary runs of a method, in the order in which they are trained."""
+    needs = building.needs(row.samplers, row.distiller, config)
+    runs: list[Wanted] = []
+    if "plain" in needs:
+        runs.append(Wanted("plain", corpus, "tau=1", config))
+    if "auto-pmd" in needs:
+        runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config))
+    if "bilingual" in needs:
+        runs += bilingual(corpus, config, encoded)
+    return runs
+
+
+def bilingual(corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
+    """A tau=1 run for each pair alone: as many passes over its data as the whole run makes at tau=1, but at least a
+    tenth of its updates, with warm-up and evaluations in proportion.
+    """
+    train = config.train
+    epoch = _epoch(encoded.trg_tokens, config)
+    total = math.ceil(train.epochs * epoch) or train.steps
+    found = []
+    for pair, split in zip(corpus.pairs, encoded.train, strict=True):
+        steps = max(math.ceil(total / 10), round(total / epoch * _epoch(split.trg_tokens, config)))
+        share = min(1.0, steps / total)
+        shorter = dataclasses.replace(
+            train, steps=min(steps, total), epochs=0.0, eval_every=max(1, round(share * (train.eval_every or epoch)))
+        )
+        optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
+        whole = dataclasses.replace(config, train=shorter, optim=optim)
+        found.append(Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1", whole))
+    return found
+
+
+def _epoch(tokens: int, config: Config) -> int:
+    return max(1, math.ceil(tokens / (config.train.tokens * config.train.accumulate)))
+
+
+def find_or_train(
+    runs: Sequence[Wanted], path: Path, use: Sequence[str | Path], tokenizer: Path, train: Train
+) -> dict[str, Run]:
+    """Every wanted run, finished: one remembered from before, one of `use`, or one trained now in `path`/auxiliary.
+
+    Raises UserError when a run of `use` is none that is wanted, or speaks another vocabulary.
+    """
+    given = [Run(place) for place in use]
+    memory = path / "auxiliary.json"
+    remembered: dict[str, str] = read_json(memory) if memory.exists() else {}
+    found: dict[str, Run] = {}
+    for want in runs:
+        before = Path(remembered[want.key]) if want.key in remembered else None
+        matching = [run for run in given if want.fits(run)]
+        if before is not None and (before / "finished.json").exists():
+            found[want.key] = Run(before)
+        elif matching:
+            found[want.key] = matching[0]
+        else:
+            found[want.key] = train(
+                want.corpus, want.method, want.config, out=path / "auxiliary" / want.key, score=False,
+                tokenizer=tokenizer,
+            )  # fmt: skip
+    unused = [run for run in given if not any(want.fits(run) for want in runs)]
+    if unused:
+        what = ", ".join(f"{w.key} ({w.method} on {', '.join(w.corpus.pairs)})" for w in runs) or "no other run"
+        raise UserError(f"{unused[0].path} ({unused[0].method.name} on {', '.join(unused[0].pairs)}) is of no use here: "
+                        f"wanted are {what}, finished and on this corpus")  # fmt: skip
+    if found:
+        write_json(memory, {key: str(run.path.resolve()) for key, run in found.items()})
+    return found
+
+
+def resources(
+    row: Method, config: Config, encoded: EncodedCorpus, found: Mapping[str, Run], cache: Path
+) -> Resources:
+    """Read from the auxiliary runs what the method takes. `cache`: where Multi-Distill may keep its teachers' top-k."""
+    values: dict[str, Any] = {}
+    if "plain" in found:
+        values["plain_loss"] = _last(found["plain"], "train_ce")
+    if "auto-pmd" in found:
+        run = found["auto-pmd"]
+        rows = [[line["alpha"] for line in run.evaluations(i)][-1] for i in range(len(run.labels))]
+        values["alphas"] = torch.tensor(rows, dtype=torch.float64)
+    pairs = [found[f"bilingual-{pair}"] for pair in encoded.pairs if f"bilingual-{pair}" in found]
+    if "ccl-m" in row.samplers:
+        values["similarity"] = piece_similarity(_piece_counts(encoded), config.sampling.ccl_top_k)
+        values["bilingual_loss"] = _best_losses(pairs) if pairs else building.no_bilingual_loss(len(encoded.pairs))
+    if issubclass(row.distiller, MultiDistill):
+        values |= _teachers(pairs, config, encoded, cache)
+    return Resources(**values)
+
+
+def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache: Path) -> dict[str, Any]:
+    for run in runs:
+        if run.tokenizer.fingerprint != encoded.tokenizer.fingerprint:
+            raise UserError(f"{run.path} has another tokenizer than this run: teacher and student need one vocabulary. "
+                            "Train it with tokenizer= this run's, or leave it out of use")  # fmt: skip
+    device = pick_device(config.train.device, config.train.precision)
+    models = [run.model().to(device).requires_grad_(False) for run in runs]
+    settings = config.teacher
+    if settings.md_criterion == "loss":
+        scores = _best_losses(runs)
+    else:
+        alone = [
+            dataclasses.replace(encoded, pairs=(pair,), train=(train,), valid=(valid,))
+            for pair, train, valid in zip(encoded.pairs, encoded.train, encoded.valid, strict=True)
+        ]
+        scores = torch.cat([greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)])
+    kept = None
+    if settings.md_cache:
+        kept = TopKCache.build(cache, models, encoded.train, settings.md_top_k, config.train.tokens, device)
+    return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept}
+
+
+def _last(run: Run, field: str) -> Tensor:
+    """[pair] the last known value of a field of the metrics (a rare pair may not have been drawn at the very end)."""
+    _, curves = run.curve(field)
+    known = [[value for value in curves[pair] if value is not None] for pair in run.pairs]
+    if not all(known):
+        raise UserError(f"{run.path} never trained on one of its pairs: it is too short to learn from")
+    return torch.tensor([values[-1] for values in known], dtype=torch.float64)
+
+
+def _best_losses(runs: Sequence[Run]) -> Tensor:
+    """[pair] dev loss of each bilingual run's best weights."""
+    return torch.tensor([min(line["dev_loss"][0] for line in run.evaluations()) for run in runs], dtype=torch.float64)
+
+
+def _piece_counts(encoded: EncodedCorpus) -> list[dict[int, int]]:
+    """How often each token occurs on the side that tells the pairs apart, for each pair."""
+    sides = [{split_pair(pair)[side] for pair in encoded.pairs} for side in (0, 1)]
+    varying = "src" if len(sides[0]) >= len(sides[1]) else "trg"
+    return [_counts(getattr(split, varying)) for split in encoded.train]
+
+
+def _counts(tokens: TokenArray) -> dict[int, int]:
+    """{id: occurrences}, sentence ends and tags included: every language has them alike or has its own."""
+    within = np.arange(int(tokens.lengths.sum())) - np.repeat(np.cumsum(tokens.lengths) - tokens.lengths, tokens.lengths)
+    ids, counts = np.unique(tokens.flat[np.repeat(tokens.starts, tokens.lengths) + within], return_counts=True)
+    return dict(zip(ids.tolist(), counts.tolist(), strict=True))

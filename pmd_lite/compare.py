@@ -1,0 +1,229 @@
+"""compare(): methods x seeds on one corpus, at equal tokens or at equal compute, resumable run by run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pmd_lite import auxiliary, building
+from pmd_lite.api import load_corpus
+from pmd_lite.comparison import Comparison, Entry
+from pmd_lite.config import Config
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.errors import UserError
+from pmd_lite.methods import METHODS
+from pmd_lite.parallel import Job, run_jobs
+from pmd_lite.presets import preset
+from pmd_lite.training.rundir import write_json
+
+Equal = Literal["tokens", "compute"]
+
+
+def compare(
+    corpus: str | Path = "longtail",
+    methods: Sequence[str] = tuple(METHODS),
+    seeds: Sequence[int] = (1, 2, 3),
+    preset_name: str = "toy",
+    *,
+    out: str | Path,
+    equal: Equal = "tokens",
+    reference: str = "",
+    workers: int | None = None,
+    corpus_options: dict[str, Any] | None = None,
+    show: bool = True,
+    **overrides: Any,
+) -> Comparison:
+    """Train every method with every seed, then write tables and figures into `out`.
+
+    Args:
+        corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
+        methods: names of the method table, each with changes of its own if you like, such as
+            "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
+        out: directory of the comparison. Give the same command again after an interruption: finished runs are not
+            repeated, the others continue. More methods or seeds can be added later.
+        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as it
+            gets for what `reference` costs: every forward and backward pass of students, teachers, trials, probes,
+            evaluations and auxiliary runs, times the parameters. What a method costs per update is measured first, by
+            its run at equal tokens with the first seed.
+        reference: the method whose compute all get; by default the first of `methods`.
+        workers: processes at a time; by default one per core.
+        overrides: fields of the configuration for all runs.
+    Returns: the comparison, also readable later as `Comparison(out)`. A run that fails is left out and reported.
+    Raises: UserError when the request makes no sense; nothing has been trained then.
+    """
+    plan = _Plan(
+        str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
+        overrides, Path(out), workers or max(1, len(_cores())), show,
+    )  # fmt: skip
+    plan.check(reference)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    results = plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
+    if equal == "compute":
+        results = plan.run_at_equal_compute(results, reference or methods[0])
+    results.save()
+    return results
+
+
+def parse_entry(text: str) -> Entry:
+    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
+
+    Raises UserError when a word is not of this form.
+    """
+    method, *words = text.split() or [""]
+    values = parse_settings(words)
+    samplers = values.pop("samplers", None)
+    return Entry(text, method, tuple(str(samplers).split(",")) if samplers is not None else None, values)
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """["steps=1000", "dropout=0.2"] -> {"steps": 1000, "dropout": 0.2}. Raises UserError for another form."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"{word!r}: write name=value, such as steps=1000")
+        values[name] = _value(value)
+    return values
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None; anything else is a word."""
+    try:
+        return ast.literal_eval(text) if not re.search(r"[(\[{]", text) else text
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _cores() -> set[int]:
+    """The cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything that a comparison was asked for."""
+
+    corpus: str
+    corpus_options: dict[str, Any]
+    entries: list[Entry]
+    seeds: tuple[int, ...]
+    preset_name: str
+    overrides: dict[str, Any]
+    out: Path
+    workers: int
+    show: bool
+
+    def check(self, reference: str) -> None:
+        """Whatever can be known to be wrong before hours of training."""
+        texts = [entry.text for entry in self.entries]
+        if not texts or not self.seeds:
+            raise UserError("compare takes at least one method and one seed")
+        if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
+            raise UserError("a method or a seed is named twice")
+        if reference and reference not in texts:
+            raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
+        for entry in self.entries:
+            _ = entry.row, self.config(entry, self.seeds[0])
+
+    def config(self, entry: Entry, seed: int, **more: Any) -> Config:
+        """The configuration of one run."""
+        return preset(self.preset_name, **{**self.overrides, **entry.overrides, "seed": seed, **more})
+
+    def job(self, entry: Entry, seed: int, folder: str, **more: Any) -> dict[str, Any]:
+        """Arguments of `train` for one run."""
+        words = {name: more.pop(name) for name in ("use",) if name in more}
+        return {
+            "corpus": self.corpus, "corpus_options": self.corpus_options, "method": entry.method,
+            "samplers": entry.samplers, "preset_name": self.config(entry, seed, **more),
+            "out": entry.path(self.out / folder, seed), "tokenizer": self.out / "tokenizer", **words,
+        }  # fmt: skip
+
+    def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
+        """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
+        corpus = load_corpus(self.corpus, **self.corpus_options)
+        first: list[Job] = []
+        second: list[Job] = []
+        for seed in seeds:
+            for entry in self.entries:
+                needs = building.needs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
+                if not needs or entry.overrides:  # with settings of its own a method takes auxiliary runs of its own
+                    first.append(self.job(entry, seed, "runs"))
+                else:
+                    auxiliaries = self._auxiliary_jobs(entry, corpus, seed)
+                    first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
+                    second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
+        mains = {entry.path(self.out / "runs", seed) for entry in self.entries for seed in seeds}
+        unique = {job["out"]: job for job in first}  # a tau=1 run may be both a row of the table and auxiliary
+        return self._run([list(unique.values()), second], "runs", seeds, mains)
+
+    def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
+        config = self.config(entry, seed)
+        tokenizer = self._tokenizer(corpus, config)
+        encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
+        jobs = []
+        for want in auxiliary.wanted(entry.row, corpus, config, encoded):
+            if want.key.startswith("bilingual"):
+                options = {**self.corpus_options, "pairs": list(want.corpus.pairs)}
+                jobs.append({
+                    "corpus": self.corpus, "corpus_options": options, "method": want.method,
+                    "preset_name": want.config, "out": self.out / "auxiliary" / f"{want.key}-seed{seed}",
+                    "score": False, "tokenizer": self.out / "tokenizer",
+                })  # fmt: skip
+            else:
+                jobs.append(self.job(Entry(want.method, want.method, None, {}), seed, "runs"))
+        return jobs
+
+    def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
+        """Each method for as many updates as the compute of `reference` buys it."""
+        costs = {entry.text: measured.compute(entry) for entry in self.entries}
+        budget = costs[reference]
+        if budget is None:
+            raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
+        jobs = []
+        for entry in self.entries:
+            cost, made = costs[entry.text], measured.steps(entry)
+            if cost is not None and made is not None:
+                steps = max(1, round(made * budget / cost))
+                jobs += [self.job(entry, seed, "equal-compute", steps=steps, epochs=0.0) for seed in self.seeds]
+        return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
+
+    def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
+        folder = self.out / "tokenizer"
+        if not (folder / "tokenizer.json").exists():
+            train_tokenizer(corpus, config.tokenizer).save(folder)
+        return Tokenizer.load(folder)
+
+    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
+        corpus = load_corpus(self.corpus, **self.corpus_options)
+        self._tokenizer(corpus, self.config(self.entries[0], self.seeds[0]))
+        failed: dict[str, str] = {}
+        for wave in waves:
+            jobs = sorted(wave, key=_length, reverse=True)
+            outcomes = run_jobs(jobs, self.workers, stop_at_error=False, show=self.show)
+            for job, outcome in zip(jobs, outcomes, strict=True):
+                if isinstance(outcome, UserError):
+                    failed[Path(job["out"]).name] = str(outcome)
+                    print(f"FAILED {Path(job['out']).name}: {outcome}")
+        write_json(self.out / f"{folder}.json", {
+            "corpus": self.corpus, "corpus_options": self.corpus_options, "preset": self.preset_name,
+            "overrides": self.overrides, "methods": [entry.text for entry in self.entries], "seeds": list(seeds),
+            "folder": folder, "failed": failed,
+        })  # fmt: skip
+        return Comparison(self.out, folder)
+
+
+def _length(job: Job) -> float:
+    """A guess of how long a run takes, so that the longest begin first."""
+    row, config = METHODS.get(str(job["method"])), job["preset_name"]
+    students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
+    searches = "20 rho" in (row.passes if row else "")
+    steps = config.train.epochs * 100 or config.train.steps
+    return float(steps * config.model.d_model * students * (1 + searches))

@@ -1,0 +1,272 @@
+"""What a comparison found, read from its directory: tables, significance, costs, figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmd_lite.api import load_corpus
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import mean_by_group
+from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_bootstrap, sentence_stats
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
+from pmd_lite.methods import Method, get_method
+from pmd_lite.run import Run
+from pmd_lite.training.rundir import read_json, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BASELINE = "tau=1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of a comparison: a method with its samplers and the settings that only it has."""
+
+    text: str
+    method: str
+    samplers: tuple[str, ...] | None
+    overrides: Mapping[str, Any]
+
+    @property
+    def row(self) -> Method:
+        """The row of the method table. Raises UserError for an unknown method or sampler."""
+        return get_method(self.method, self.samplers)
+
+    def path(self, folder: Path, seed: int) -> Path:
+        """Where its run with this seed lies."""
+        return folder / f"{re.sub(r'[^A-Za-z0-9=.,_-]+', '_', self.text)}-seed{seed}"
+
+
+@dataclass(frozen=True)
+class System:
+    """One student of one entry, over all seeds."""
+
+    label: str
+    entry: Entry
+    student: int
+    runs: tuple[Run, ...]
+
+
+class Comparison:
+    """The finished runs of `pmd_lite.compare` in one directory."""
+
+    def __init__(self, path: str | Path, folder: str = "runs"):
+        """folder: "runs" (equal tokens) or "equal-compute". Raises UserError when there is no such comparison."""
+        from pmd_lite.compare import parse_entry
+
+        self.path = Path(path)
+        about: dict[str, Any] = read_json(self.path / f"{folder}.json")
+        self.about, self.folder = about, folder
+        self.entries: list[Entry] = [parse_entry(text) for text in about["methods"]]
+        self.seeds: list[int] = about["seeds"]
+        self.failed: dict[str, str] = about["failed"]
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+    def run(self, entry: Entry, seed: int) -> Run | None:
+        """The finished and scored run, or None."""
+        path = entry.path(self.path / self.folder, seed)
+        return Run(path) if (path / "scores.json").exists() else None
+
+    @cached_property
+    def systems(self) -> list[System]:
+        """Every student that all seeds have, in the order of the methods."""
+        found = []
+        for entry in self.entries:
+            runs = [run for run in (self.run(entry, seed) for seed in self.seeds) if run is not None]
+            if len(runs) == len(self.seeds):
+                for student, label in enumerate(runs[0].labels):
+                    plain = len(runs[0].labels) == 1 or not entry.overrides and entry.samplers is None
+                    name = label if plain and len(runs[0].labels) > 1 else entry.text
+                    if not plain:
+                        name = f"{entry.text}: {label.split(' ', 1)[1]}"
+                    found.append(System(name, entry, student, tuple(runs)))
+        if not found:
+            raise UserError(f"{self.path}: no method has finished with all seeds; failed: {self.failed or 'none'}")
+        return found
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The corpus of all runs."""
+        return load_corpus(self.about["corpus"], **self.about["corpus_options"])
+
+    # ---- tables
+
+    def table(self) -> Table:
+        """Mean test BLEU with its spread over seeds, what differs from tau=1 by more than chance, dev loss, compute."""
+        rows: list[list[Cell]] = []
+        base_cost = self._compute(self.systems[0].runs[0])
+        for system in self.systems:
+            differences = self.differences(system)
+            cells: list[Cell] = [system.label]
+            for name in ("mean", "HRL", "LRL"):
+                cells.append(mean_spread([self._bleu(run, system.student)[name] for run in system.runs]))
+                difference = differences.get(name)
+                cells.append(f"{difference.delta:+.1f} {difference.mark}".strip() if difference else "")
+            losses = [self._dev_loss(run, system.student) for run in system.runs]
+            cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
+            cells.append(f"{self._compute(system.runs[0]) / base_cost:.2f}")
+            rows.append(cells)
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", "HRL loss", "LRL loss", "compute"]
+        return Table(columns, rows, best={"BLEU": "max", "HRL": "max", "LRL": "max", "HRL loss": "min",
+                                          "LRL loss": "min"}, digits=2, caption=self._caption())  # fmt: skip
+
+    def _caption(self) -> str:
+        equal = "compute" if self.folder == "equal-compute" else "updates of each student"
+        base = self.baseline.label if self.baseline else "none"
+        return (
+            f"Corpus {self.corpus.name}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± "
+            f"standard deviation. diff: from {base}; ▲ ▼ where p < .05 (paired bootstrap over seeds and sentences; of "
+            "twenty such marks one is chance). Losses: dev, nats per token. compute: of all students and auxiliary "
+            f"runs, {self.systems[0].label} = 1"
+        )
+
+    @property
+    def baseline(self) -> System | None:
+        """The tau=1 model, if it was compared."""
+        return next((system for system in self.systems if system.entry.text == BASELINE), None)
+
+    def differences(self, system: System) -> dict[str, Difference]:
+        """BLEU differences from the baseline: mean over all pairs, over high- and low-resource ones."""
+        base = self.baseline
+        if base is None or system is base:
+            return {}
+        ours, theirs = self._stats(system), self._stats(base)
+        high, low = ([self.corpus.pairs.index(pair) for pair in group] for group in system.runs[0].groups)
+        chosen = {"mean": None, "HRL": high, "LRL": low}
+        return {name: paired_bootstrap(theirs, ours, pairs=pairs) for name, pairs in chosen.items()}
+
+    def _stats(self, system: System) -> list[list[SentenceStats]]:
+        cache: dict[str, list[list[SentenceStats]]] = self.__dict__.setdefault("_stats_cache", {})
+        if system.label not in cache:
+            cache[system.label] = [
+                [
+                    sentence_stats(
+                        self._translations(run, system.student, pair),
+                        [trg for _, trg in self.corpus.test[pair]],
+                        split_pair(pair)[1],
+                    )
+                    for pair in self.corpus.pairs
+                ]
+                for run in system.runs
+            ]
+        return cache[system.label]
+
+    def _translations(self, run: Run, student: int, pair: str) -> list[str]:
+        file = run.path / "translations" / f"test.model_{student + 1}.{pair}.txt"
+        return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+    def _bleu(self, run: Run, student: int) -> dict[str, float]:
+        bleu = run.bleu(student)
+        high, low = mean_by_group(bleu, run.groups)
+        return {"mean": sum(bleu.values()) / len(bleu), "HRL": high, "LRL": low}
+
+    def _dev_loss(self, run: Run, student: int) -> dict[str, float]:
+        high, low = mean_by_group(run.best_dev_loss(student), run.groups)
+        return {"HRL": high, "LRL": low}
+
+    # ---- cost
+
+    def compute(self, entry: Entry) -> float | None:
+        """Compute of the first seed's run: forward passes in tokens times parameters, auxiliary runs included."""
+        run = self.run(entry, self.seeds[0])
+        return None if run is None else self._compute(run)
+
+    def steps(self, entry: Entry) -> int | None:
+        """Updates that the first seed's run made."""
+        run = self.run(entry, self.seeds[0])
+        return None if run is None else int(run.finished["step"])
+
+    def _compute(self, run: Run) -> float:
+        return sum(one.compute for one in (run, *run.auxiliary))
+
+    def costs(self) -> dict[str, dict[str, float]]:
+        """For every method: compute by purpose, and that of its auxiliary runs, as multiples of the first method's."""
+        firsts = {system.entry.text: system.runs[0] for system in self.systems}
+        unit = self._compute(next(iter(firsts.values())))
+        found = {}
+        for text, run in firsts.items():
+            each = {purpose: tokens * run.finished["parameters"] / unit for purpose, tokens in run.cost.items()}
+            found[text] = {**each, "auxiliary": sum(one.compute for one in run.auxiliary) / unit}
+        return found
+
+    def cost_table(self) -> Table:
+        """Compute by purpose, updates and minutes of each method."""
+        rows: list[list[Cell]] = []
+        firsts = {system.entry.text: system for system in self.systems}
+        for text, by_purpose in self.costs().items():
+            runs = firsts[text].runs
+            minutes = mean_spread([run.finished["seconds"] / 60 for run in runs])
+            rows.append([text, *by_purpose.values(), sum(by_purpose.values()), int(runs[0].finished["step"]), minutes])
+        purposes = list(next(iter(self.costs().values())))
+        caption = (
+            f"Compute (forward passes x tokens x parameters, a backward pass counts twice) in units of "
+            f"{self.systems[0].entry.text}, seed {self.seeds[0]}; minutes are of its own run, on one core, others beside it"
+        )
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2, caption=caption)
+
+    # ---- figures and files
+
+    def plot_frontier(self) -> Figure:
+        """Every system on the plane of low- and high-resource BLEU."""
+        from pmd_lite.teaching import comparison
+
+        points = {system.label: [run.point(system.student) for run in system.runs] for system in self.systems}
+        means = {label: [sum(axis) / len(axis) for axis in zip(*at, strict=True)] for label, at in points.items()}
+        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
+        alt = f"Average test BLEU of low- and high-resource pairs, mean over {len(self.seeds)} seeds. {text}"
+        base = self.baseline
+        return comparison.frontier_many(points, alt=alt, baseline=base.label if base else None)
+
+    def plot_probabilities(self) -> Figure | None:
+        """Sampling probabilities over training of every sampler that changes them, first seed; None if none does."""
+        from pmd_lite.teaching import comparison
+
+        curves = {}
+        for system in self.systems:
+            steps, p = system.runs[0].curve("p", system.student)
+            if any(len(set(values)) > 1 for values in p.values()) or "unimax" in system.label:
+                curves[system.label] = (steps, p)
+        if not curves:
+            return None
+        ends = "; ".join(f"{name}: " + ", ".join(f"{pair} {v[-1]:.2f}" for pair, v in p.items())
+                         for name, (_, p) in curves.items())  # fmt: skip
+        return comparison.probability_panels(curves, alt=f"Probability of each pair over training. At the end {ends}")
+
+    def plot_costs(self) -> Figure:
+        """Compute of each method by purpose."""
+        from pmd_lite.teaching import comparison
+
+        costs = self.costs()
+        text = "; ".join(f"{name} {sum(by.values()):.2f}" for name, by in costs.items())
+        return comparison.cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
+
+    def save(self) -> list[Path]:
+        """Write tables (Markdown) and figures (PNG and PDF) into the comparison's directory; returns the files."""
+        from pmd_lite.teaching.plots import save_figure
+
+        stem = "" if self.folder == "runs" else f"{self.folder}-"
+        files = []
+        for name, table in (("table", self.table()), ("costs", self.cost_table())):
+            target = self.path / f"{stem}{name}.md"
+            text = table.to_markdown() + "\n"
+            write_atomic(target, lambda p, text=text: p.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+            files.append(target)
+        figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
+                   "costs": self.plot_costs()}  # fmt: skip
+        for name, figure in figures.items():
+            if figure is not None:
+                files += save_figure(figure, self.path / f"{stem}{name}")
+        return files

@@ -1,0 +1,161 @@
+"""LSSD (Huang et al. 2022): every pair is taught by the student's own snapshot from the epoch in which it was best."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import DistillConfig
+from pmd_lite.config_rivals import TeacherConfig
+from pmd_lite.data.batching import Batch
+from pmd_lite.distillation.losses import kd_loss
+from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.interfaces import Clock, Events, Probe, Target
+
+Gate = Literal["whole", "selective", "adaptive"]
+
+UNSURE = 0.2
+"""Gate of the hard rule where the teacher is no surer of the gold token than the student (released code)."""
+
+
+class LSSD(NoDistillation):
+    """Language-specific self-distillation: pairs peak in different epochs, so each keeps a teacher of its own.
+
+    After each epoch, a pair whose dev loss is strictly lower than ever before takes the student of that moment as its
+    teacher. In the next epoch the others, whose teachers are older, are distilled. Pairs that peaked in the same epoch
+    share one snapshot, and a snapshot that no pair refers to is dropped, so there are 1 to L of them per student.
+
+    Several students may train side by side; each learns from snapshots of itself alone. Teachers run without dropout,
+    in the precision of the student (the released code has them in half precision).
+    """
+
+    waits = False
+
+    def __init__(
+        self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, *, gate: Gate, settings: TeacherConfig
+    ):
+        """gate: how much a teacher is trusted. whole: fully; selective: per token; adaptive: per sentence."""
+        super().__init__(students, n_pairs, config)
+        self.gate, self.settings = gate, settings
+        self.best = torch.full_like(self.alpha, torch.inf)
+        """[student, pair] lowest dev loss so far, nats per token."""
+        self.peak = torch.zeros(self.alpha.shape, dtype=torch.int64)
+        """[student, pair] epoch of that loss, counted from 1: the teacher's epoch. 0: no teacher yet."""
+        self.snapshots: list[dict[int, nn.Module]] = [{} for _ in self.students]
+        """Frozen models of each student by epoch."""
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """The student's snapshot from the pair's best epoch; none before the first epoch has ended."""
+        epoch = int(self.peak[student, pair])
+        return [(self.snapshots[student][epoch], 1.0)] if epoch else []
+
+    def target(self, student: int, batch: Batch, dropout: bool) -> Target:
+        """[tokens, vocab] probabilities of the snapshot; never with dropout, whatever peers would do."""
+        return super().target(student, batch, dropout=False)
+
+    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
+        """Eq. 3, each token times its gate. [tokens, vocab] log-probabilities and probabilities -> [] nats, summed.
+
+        A gate is a number here: no gradient flows through it.
+        """
+        if self.gate == "whole":
+            return kd_loss(student_logp, target)
+        gold = batch.gold[:, None]
+        student_gold = student_logp.detach().gather(-1, gold)[:, 0]
+        teacher_gold = target.gather(-1, gold)[:, 0].log()
+        if self.gate == "selective":
+            trust = selective_gate(student_gold, teacher_gold)
+        else:
+            trust = adaptive_gate(student_gold, teacher_gold, batch.sentence)
+        return kd_loss(student_logp, trust[:, None] * target)
+
+    def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
+        """(L_ce + w L_kd) / 2 for weight = w / (1 + w): Eq. 4 times (1 + w) / 2.
+
+        As released, only distilled batches are halved. The trainer mixes nothing at weight 0: those are L_ce itself.
+        """
+        w = weight / (1 - weight)
+        return (ce + w * kd) / 2
+
+    def due(self, clock: Clock) -> bool:
+        """At the end of every epoch."""
+        return clock.every(0)
+
+    def update(self, probe: Probe) -> Events:
+        """Renew the teachers of the pairs that improved, then decide which pairs the coming epoch distils."""
+        epoch = probe.clock.step // probe.clock.epoch
+        return [self._renew(student, epoch, probe) for student in range(len(self.students))]
+
+    def _renew(self, student: int, epoch: int, probe: Probe) -> dict[str, Any]:
+        """One student at the end of `epoch`; returns its event."""
+        losses = probe.dev_loss(student)
+        improved = losses < self.best[student]
+        self.best[student, improved] = losses[improved]
+        self.peak[student, improved] = epoch
+        peak = self.peak[student]
+        needed = set(peak.tolist())
+        self.snapshots[student] = {e: model for e, model in self.snapshots[student].items() if e in needed}
+        if improved.any():  # old ones went first, so that there is never one too many
+            self.snapshots[student][epoch] = _frozen(self.students[student])
+        coming, w = epoch + 1, self.settings.lssd_weight
+        # A pair that has just peaked rests: its teacher would be the student itself.
+        distilled = (peak > 0) & (coming - peak > 1) & (coming > self.settings.lssd_warmup)
+        self.alpha[student] = distilled.double() * (w / (1 + w))
+        return {
+            "event": "lssd", "step": probe.clock.step, "student": student,
+            "teacher_epochs": peak.tolist(), "alpha": self.alpha[student].tolist(),
+        }  # fmt: skip
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, best losses and their epochs; per student a dictionary epoch -> the snapshot's weights."""
+        snapshots = [
+            {epoch: {name: x.clone() for name, x in model.state_dict().items()} for epoch, model in kept.items()}
+            for kept in self.snapshots
+        ]
+        return {**super().state_dict(), "best": self.best.clone(), "peak": self.peak.clone(), "snapshots": snapshots}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`; the snapshots get the shape of the present students."""
+        super().load_state_dict(state)
+        self.best, self.peak = state["best"].clone(), state["peak"].clone()
+        self.snapshots = [
+            {epoch: _frozen(student, weights) for epoch, weights in saved.items()}
+            for student, saved in zip(self.students, state["snapshots"], strict=True)
+        ]
+
+
+def selective_gate(student_gold_logp: Tensor, teacher_gold_logp: Tensor) -> Tensor:
+    """The hard gate: 1 where the teacher is surer of the gold token than the student, else 0.2 (released code).
+
+    [tokens] log-probabilities of the gold tokens, both -> [tokens], no gradient.
+    """
+    return torch.where(teacher_gold_logp > student_gold_logp, torch.ones_like(student_gold_logp), UNSURE)
+
+
+def adaptive_gate(student_gold_logp: Tensor, teacher_gold_logp: Tensor, sentence: Tensor) -> Tensor:
+    """The soft gate of a sentence: min(1, a_T / a_S), a being the mean probability of its gold tokens.
+
+    Args:
+        student_gold_logp, teacher_gold_logp: [tokens] log-probabilities of the gold tokens.
+        sentence: [tokens] row of each token; every row has a token, so rows are fewer than tokens or as many.
+    Returns: [tokens], equal within a sentence, no gradient.
+    """
+
+    def sums(logp: Tensor) -> Tensor:  # the ratio of two means over the same tokens is the ratio of their sums
+        return torch.zeros_like(logp).index_add_(0, sentence, logp.exp())
+
+    student, teacher = sums(student_gold_logp.detach()), sums(teacher_gold_logp.detach())
+    gate = torch.where(teacher < student, teacher / student, 1.0)  # 1 as well where both are 0
+    return gate.index_select(0, sentence)
+
+
+def _frozen(model: nn.Module, weights: dict[str, Tensor] | None = None) -> nn.Module:
+    """A copy that nothing changes any more, with these weights if given."""
+    snapshot = copy.deepcopy(model).eval().requires_grad_(False)
+    if weights is not None:
+        snapshot.load_state_dict(weights)
+    return snapshot

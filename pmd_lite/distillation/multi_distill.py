@@ -1,0 +1,110 @@
+"""Multi-Distill (Tan et al. 2019): a bilingual teacher per pair, each only until the student is better than it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.config import DistillConfig
+from pmd_lite.config_rivals import TeacherConfig
+from pmd_lite.data.batching import Batch
+from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.topk import TopK, TopKCache, teacher_top_k, top_k_kd
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Events, Probe, Target
+
+FADE_FROM = 2.0
+"""Points below its teacher from which the adaptive rule begins to halve a student's weight (released code)."""
+
+
+class MultiDistill(NoDistillation):
+    """Every student learns a pair from that pair's frozen bilingual model, on its k best tokens at a temperature.
+
+    The weight is `md_weight` times a factor per student and pair, 1 at first, then renewed at every comparison with the
+    teacher's dev score. So a pair that falls behind again is distilled again.
+    """
+
+    waits = False
+
+    def __init__(
+        self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, *, teachers: Sequence[nn.Module],
+        scores: Tensor, settings: TeacherConfig, cache: TopKCache | None = None,
+    ):  # fmt: skip
+        """
+        Args:
+            teachers: one per pair, never trained here; they need not have the students' sizes.
+            scores: [pair] A*, how good each teacher is on dev: BLEU, or nats per token when md_criterion is "loss".
+            cache: the teachers' predictions on the training data; None asks the teachers at every step.
+        Raises: UserError when teachers or scores are not one per pair, or a vocabulary differs from the students'.
+        """
+        super().__init__(students, n_pairs, config)
+        self.bilingual, self.settings, self.cache = list(teachers), settings, cache
+        if len(self.bilingual) != n_pairs or scores.shape != (n_pairs,):
+            raise UserError(
+                f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
+                f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one for each"
+            )
+        self._check_vocabulary()
+        self.scores = scores.double()
+        self.alpha.fill_(settings.md_weight)
+
+    def _check_vocabulary(self) -> None:
+        """Raises UserError when ids of a teacher and of a student cannot mean the same tokens."""
+        own = {size for model in self.students if (size := getattr(model, "vocab_size", None)) is not None}
+        for pair, teacher in enumerate(self.bilingual):
+            size = getattr(teacher, "vocab_size", None)
+            if size is not None and own - {size}:
+                raise UserError(
+                    f"the teacher of pair {pair} has a vocabulary of {size} tokens, the student of "
+                    f"{min(own - {size})}: train both with the same tokenizer"
+                )
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """The pair's bilingual model; none when its predictions are read from the cache."""
+        return [] if self.cache is not None else [(self.bilingual[pair], 1.0)]
+
+    def target(self, student: int, batch: Batch, dropout: bool) -> TopK:
+        """The k best tokens of the pair's teacher, from the cache or a forward pass; never with dropout."""
+        if self.cache is not None:
+            return self.cache.read(batch)
+        return teacher_top_k(self.bilingual[batch.pair], batch, self.settings.md_top_k)
+
+    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
+        """-theta^2 sum_k q_k log p_k over the teacher's k best tokens (`top_k_kd`). [tokens, vocab] -> [] nats."""
+        return top_k_kd(student_logp, target, self.settings.md_temperature)
+
+    def due(self, clock: Clock) -> bool:
+        """Every `md_every` updates; never when the weights are fixed."""
+        return self.settings.md_rule != "fix" and clock.every(self.settings.md_every)
+
+    def update(self, probe: Probe) -> Events:
+        """Compare every student with every teacher."""
+        if self.settings.md_rule == "fix":
+            return []
+        by_loss = self.settings.md_criterion == "loss"
+        events: Events = []
+        for student in range(len(self.students)):
+            score = probe.dev_loss(student) if by_loss else probe.dev_score(student)
+            own, teacher = (-100 * score, -100 * self.scores) if by_loss else (score, self.scores)  # in points
+            if self.settings.md_rule == "threshold":
+                factor = threshold_factor(own, teacher, self.settings.md_margin)
+            else:
+                factor = adaptive_factor(own, teacher)
+            self.alpha[student] = self.settings.md_weight * factor
+            events.append({
+                "event": "multi-distill", "step": probe.clock.step, "student": student,
+                "score": score.tolist(), "alpha": self.alpha[student].tolist(),
+            })  # fmt: skip
+        return events
+
+
+def threshold_factor(score: Tensor, teacher: Tensor, margin: float) -> Tensor:
+    """1 while A < A* + margin, else 0 (Tan et al. 2019). [pair] points, higher is better -> [pair] float64."""
+    return (score < teacher + margin).double()
+
+
+def adaptive_factor(score: Tensor, teacher: Tensor) -> Tensor:
+    """1 up to 2 points below the teacher, from there halved with every point (released code). [pair] -> [pair]."""
+    return torch.pow(0.5, (score - teacher + FADE_FROM).clamp(min=0))

@@ -1,0 +1,173 @@
+"""What a teacher that stands still predicts, cut to its k best tokens: from a forward pass, or kept on disk.
+
+A cache keeps 6 k bytes for every target token of the training data: 32-bit ids and 16-bit logits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.data.batching import Batch, eval_batches
+from pmd_lite.data.tokens import EncodedSplit, Ints
+from pmd_lite.distillation.losses import log_probs, probs, token_logits
+from pmd_lite.errors import UserError
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The tokens a teacher likes best at every target position."""
+
+    ids: Tensor
+    """[tokens, k] int64."""
+    logits: Tensor
+    """[tokens, k] float32; only differences within a row mean anything."""
+
+
+def top_k(logits: Tensor, k: int) -> TopK:
+    """The k largest logits of every row; k = 0, or as many as there are, keeps all. logits: [tokens, vocab]."""
+    vocab = logits.shape[-1]
+    if k == 0 or k >= vocab:
+        return TopK(torch.arange(vocab, device=logits.device).expand(len(logits), vocab), logits.float())
+    best = logits.float().topk(k)
+    return TopK(best.indices, best.values)
+
+
+def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
+    """-theta^2 sum_k q_k log p_k, summed over tokens (Tan et al. 2019). No gradient flows to the teacher.
+
+    Args:
+        student_logp: [tokens, vocab]. Logits serve as well: a softmax does not see a constant added to a row.
+        target: q is the softmax of its k logits alone, at the same temperature.
+        temperature: theta > 0. p is the student's softmax at theta over the whole vocabulary.
+    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3.
+    """
+    q = probs(target.logits.detach() / temperature)
+    logp = log_probs(student_logp / temperature).gather(-1, target.ids)
+    return -(temperature**2) * (q * logp).sum()
+
+
+def teacher_top_k(teacher: nn.Module, batch: Batch, k: int) -> TopK:
+    """A teacher's forward pass without dropout or gradient, cut to k. The teacher's mode is put back."""
+    was_training = teacher.training
+    teacher.eval()
+    try:
+        with torch.no_grad():
+            return top_k(token_logits(teacher, batch.src, batch.trg_in, batch.keep), k)
+    finally:
+        teacher.train(was_training)
+
+
+class TopKCache:
+    """The k best tokens of every pair's teacher at every target position of the training data, memory-mapped."""
+
+    def __init__(
+        self, ids: Sequence[npt.NDArray[np.int32]], logits: Sequence[npt.NDArray[np.float16]], lengths: Sequence[Ints]
+    ):
+        """Per pair: ids and logits [token, k], sentence after sentence, and lengths [sentence]."""
+        self._ids, self._logits, self._lengths = ids, logits, lengths
+        self._starts = [_starts(x) for x in lengths]
+
+    @classmethod
+    def build(
+        cls, folder: Path, teachers: Sequence[nn.Module], splits: Sequence[EncodedSplit], k: int, budget: int,
+        device: torch.device,
+    ) -> TopKCache:  # fmt: skip
+        """Open the cache in `folder`, after making it if it is not there.
+
+        Args:
+            folder: belongs to these teachers and this training data; it appears whole or not at all.
+            teachers, splits: one per pair. device: where the teachers are.
+            k: tokens kept per position. budget: tokens per batch while the cache is made.
+        Raises: UserError when it cannot be written, is damaged, or was made for another k or other data.
+        While it is made, memory holds what is kept of one pair.
+        """
+        if not folder.exists():
+            building = folder.with_name(folder.name + ".tmp")
+            try:
+                shutil.rmtree(building, ignore_errors=True)  # of a process that was killed
+                building.mkdir(parents=True)
+                for pair, (teacher, split) in enumerate(zip(teachers, splits, strict=True)):
+                    best_ids, best_logits = _predictions(teacher, split, pair, k, budget, device)
+                    _save(_file(building, pair, k, "ids"), best_ids)
+                    _save(_file(building, pair, k, "logits"), best_logits)
+                building.rename(folder)
+            except OSError as error:
+                what = f"The teachers' predictions cannot be written to {folder} ({error.strerror or error})"
+                raise UserError(f"{what}. Make room or rights there, or set md_cache=False.") from None
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+        lengths = [split.trg.lengths for split in splits]
+        ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
+        logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]
+        return cls(ids, logits, lengths)
+
+    def read(self, batch: Batch) -> TopK:
+        """What the teacher of the batch's pair predicts at its target tokens, on the batch's device."""
+        lengths, starts = self._lengths[batch.pair], self._starts[batch.pair]
+        at, device = _positions(starts, lengths, batch.rows), batch.gold.device
+        ids, logits = (torch.from_numpy(x[batch.pair][at]).to(device) for x in (self._ids, self._logits))
+        return TopK(ids.long(), logits.float())
+
+
+def _starts(lengths: Ints) -> Ints:
+    """[sentence] where each begins when they stand one after another."""
+    return np.cumsum(lengths) - lengths
+
+
+def _positions(starts: Ints, lengths: Ints, rows: Ints) -> Ints:
+    """[tokens] places in the file of the target tokens of these sentences, row by row as `Batch.gold` has them."""
+    long = lengths[rows]
+    return np.repeat(starts[rows] - _starts(long), long) + np.arange(int(long.sum()))
+
+
+def _predictions(
+    teacher: nn.Module, split: EncodedSplit, pair: int, k: int, budget: int, device: torch.device
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float16]]:
+    """[token, k] ids and logits of one pair, sentence after sentence; a best logit is 0: float16 ends at 65504."""
+    order, ids, logits = [], [], []
+    starts = _starts(split.trg.lengths)
+    with torch.inference_mode():
+        for batch in eval_batches(split, pair, budget):
+            best = teacher_top_k(teacher, batch.to(device), k)
+            order.append(_positions(starts, split.trg.lengths, batch.rows))
+            ids.append(best.ids.int().cpu().numpy())
+            logits.append((best.logits - best.logits.amax(-1, keepdim=True)).half().cpu().numpy())
+    back = np.argsort(np.concatenate(order))
+    return np.concatenate(ids)[back], np.concatenate(logits)[back]
+
+
+def _file(folder: Path, pair: int, k: int, what: str) -> Path:
+    """k is in the name, so that a cache made for another k is not taken for this one."""
+    return folder / f"pair{pair}.top{k}.{what}.npy"
+
+
+def _save(path: Path, values: npt.NDArray[Any]) -> None:
+    with path.open("wb") as file:
+        np.save(file, values)
+        file.flush()
+        os.fsync(file.fileno())  # the folder's name must not reach the disk before what is in it
+
+
+def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArray[Any]:
+    """One file of the cache, memory-mapped, [tokens, k]."""
+    path = _file(folder, pair, k, what)
+    try:
+        values = np.asarray(np.load(path, mmap_mode="r"))
+        if values.ndim != 2 or len(values) != tokens:
+            raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(
+            f"{path}: these teachers' predictions are damaged, or were made for another k or other data ({error}). "
+            f"Delete {folder}; it is made again."
+        ) from None
+    return values

@@ -1,0 +1,69 @@
+"""Ids in, text out: batches sentences of similar length and searches for their translations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pmd_lite.model.decoding import translate_batch
+from pmd_lite.model.transformer import Transformer
+
+LENGTHS = 16
+
+
+def translate_ids(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    pair: str,
+    tokenizer: Tokenizer,
+    *,
+    limit: int,
+    budget: int,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+) -> list[str]:
+    """Translations of encoded source sentences of one pair, in their order.
+
+    Args:
+        model: in eval mode.
+        sources: ids of each sentence, encoder tag and EOS included.
+        limit: longest source and target in tokens.
+        budget: padded source tokens in one batch at the most.
+    """
+    sources = [list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in sources]
+    order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), i))
+    out = [""] * len(sources)
+    device, prefix = next(model.parameters()).device, tokenizer.prefix(pair)
+    banned = [UNK, *tokenizer.tags.values()]
+    for rows in batches_by_length(order, [len(ids) for ids in sources], budget):
+        longest = max(len(sources[i]) for i in rows)
+        src = torch.tensor([[*sources[i], *[PAD] * (longest - len(sources[i]))] for i in rows], device=device)
+        hypotheses = translate_batch(
+            model, src, beam=beam, max_len=min(limit - 1 - len(prefix), 3 * _bucket(longest) // 2 + 20),
+            length_penalty=length_penalty, bos=BOS, eos=EOS, pad=PAD, prefix=prefix, banned=banned,
+        )  # fmt: skip
+        for i, hypothesis in zip(rows, hypotheses, strict=True):
+            out[i] = " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+    return out
+
+
+def _bucket(length: int) -> int:
+    """A source length rounded up; it limits the length of the translation."""
+    return -(-length // LENGTHS) * LENGTHS
+
+
+def batches_by_length(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
+
+    A batch holds one length bucket, so that a sentence's limit does not depend on the company it is translated in.
+    """
+    batches: list[list[int]] = []
+    for i in order:
+        same = bool(batches) and _bucket(lengths[batches[-1][0]]) == _bucket(lengths[i])
+        if same and lengths[i] * (len(batches[-1]) + 1) <= budget:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches

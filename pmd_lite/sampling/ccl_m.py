@@ -1,0 +1,118 @@
+"""CCL-M-style sampling (after Zhang et al., Findings of EMNLP 2021): small languages join when their relatives can.
+
+Reconstructed, not reproduced: neither the paper's values nor its code could be consulted. Threshold, interval, k and
+the rule for languages whose relatives never get that far are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Events, Probe
+from pmd_lite.sampling.scheduled import larger_half, shares_within
+from pmd_lite.sampling.temperature import FixedSampler
+
+
+def piece_similarity(counts: Sequence[Mapping[int, int]], top_k: int) -> Tensor:
+    """How much of their vocabulary languages share: |top_k(i) and top_k(j)| / top_k.
+
+    Args:
+        counts: for each pair, how often each piece id occurs on the side that is not the common language.
+        top_k: k >= 1. Of two equally frequent pieces the smaller id counts as the more frequent. A language that uses
+            fewer than k pieces is still divided by k.
+    Returns: [pair, pair], float64, symmetric, in [0, 1].
+    """
+    tops = []
+    for count in counts:
+        ranked = sorted((-n, piece) for piece, n in count.items() if n > 0)
+        tops.append({piece for _, piece in ranked[:top_k]})
+    return torch.tensor([[len(one & two) / top_k for two in tops] for one in tops], dtype=torch.float64)
+
+
+def competences(losses: Tensor, bilingual_losses: Tensor) -> Tensor:
+    """c = exp(H* - H), [pair] from [pair] dev losses in nats per token.
+
+    1 where the model does as well as the bilingual one, above 1 (not clipped) where it does better. With H* = 0 it is
+    the geometric mean of the probabilities of the right tokens.
+    """
+    return torch.exp(bilingual_losses - losses)
+
+
+def relatives_competence(
+    competence: Tensor, similarity: Tensor, high: Sequence[int], rule: Literal["max", "avg"]
+) -> Tensor:
+    """How well the high-resource pairs that each pair resembles are learnt.
+
+    Args:
+        competence: c, [pair].
+        similarity: [pair, pair].
+        high: indices of the high-resource pairs.
+        rule: max: c of the most similar one (the first in `high` on a tie). avg: mean of c weighted by similarity; the
+            plain mean for a pair that resembles none of them (ours).
+    Returns: [pair].
+    """
+    c, near = competence[list(high)], similarity[:, list(high)]  # [high], [pair, high]
+    if rule == "max":
+        return c[near.argmax(dim=1)]
+    total = near.sum(dim=1)
+    return torch.where(total > 0, near @ c / total, c.mean())
+
+
+class CCLMSampler(FixedSampler):
+    """High-resource pairs first; the others join one by one, and the less a pair is mastered the more it is drawn.
+
+    Before the first look the active pairs are drawn in proportion to their sizes, afterwards to 1/c.
+    """
+
+    def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
+        """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
+
+        H* is the dev loss of a bilingual model of each pair, zeros when there are none. Raises UserError when H* or the
+        similarities belong to another number of pairs.
+        """
+        n = len(sizes)
+        if bilingual_loss.shape != (n,) or similarity.shape != (n, n):
+            raise UserError(f"ccl-m trains {n} pairs, but its bilingual losses have the shape "
+                            f"{list(bilingual_loss.shape)} and its similarities {list(similarity.shape)}; take both "
+                            "from the same corpus")  # fmt: skip
+        self._high = larger_half(sizes)
+        super().__init__(shares_within(sizes, self._high))
+        self.config = config
+        self._bilingual, self._similarity = bilingual_loss.detach().cpu().double(), similarity.double()
+        self._active = self._p > 0
+
+    def due(self, clock: Clock) -> bool:
+        """Every `ccl_every` updates, and when the waiting ends."""
+        return clock.every(self.config.ccl_every) or 0 < clock.step == round(self.config.ccl_wait * clock.total)
+
+    def update(self, student: int, probe: Probe) -> Events:
+        """Measure competence on the dev set, let pairs in, and draw in proportion to 1/c.
+
+        A waiting pair joins for good when its relatives' competence reaches the threshold, and once `ccl_wait` of
+        training is over in any case.
+        """
+        clock, config = probe.clock, self.config
+        losses = probe.dev_loss(student)
+        c = competences(losses, self._bilingual)
+        ready = relatives_competence(c, self._similarity, self._high, config.ccl_rule) >= config.ccl_threshold
+        waited = clock.step >= round(config.ccl_wait * clock.total)
+        self._active = self._active | ready | waited
+        # 1/c = exp(H - H*), so p is a softmax: no overflow, and exactly 0 for those that wait.
+        self._p = torch.softmax((losses - self._bilingual).masked_fill(~self._active, -math.inf), dim=0)
+        return [{"event": "ccl-m", "step": clock.step, "student": student, "competence": c.tolist(),
+                 "active": self._active.tolist()}]  # fmt: skip
+
+    def state_dict(self) -> dict[str, Any]:
+        """The probabilities and who takes part."""
+        return {"p": self._p.clone(), "active": self._active.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._p, self._active = state["p"].clone(), state["active"].clone()

@@ -1,0 +1,144 @@
+"""chi-IBR (Zhou et al., EMNLP 2021): each epoch trains on the worst mixture of languages near the data's own.
+
+Worst is the largest sum_l q_l v_l, where v_l is the excess of the training loss over that of an earlier run at tau = 1;
+near is D(q, p) = 1/2 sum_l p_l (q_l / p_l - 1)^2 <= rho.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Events, Probe
+from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+
+HALVINGS = 100
+
+
+def chi_divergence(q: Tensor, p: Tensor) -> float:
+    """D(q, p) = 1/2 sum_l p_l (q_l / p_l - 1)^2, for [pair] distributions with p > 0."""
+    return 0.5 * float((p * (q / p - 1) ** 2).sum())
+
+
+def best_response(p: Tensor, values: Tensor, radius: float, floor: float = 0.0) -> Tensor:
+    """The q with the largest q . values in the ball D(q, p) <= radius.
+
+    q_l is proportional to p_l max(values_l - eta, 0), where eta is found by bisection: D grows with eta. With a floor,
+    q_l / p_l is raised to it and q renormalised before D is taken, so the answer lies in the ball nevertheless.
+
+    Args:
+        p: [pair], float64, each > 0, sums to 1.
+        values: [pair], any unit; adding a constant or multiplying by a positive one changes nothing.
+        radius: rho >= 0. 0 gives p; one that no threshold reaches gives the extreme point: all mass, but for the
+            floor, on the largest value (shared as in p when several are equally large).
+        floor: least q_l / p_l before renormalising, in [0, 1].
+    Returns: [pair], float64, sums to 1; p itself when all values are equal or one of them is not finite.
+    """
+    p, values = p.double(), values.double()
+    spread = float(values.max() - values.min())
+    if radius == 0 or not 0 < spread < math.inf:
+        return p.clone()
+    x = (values - values.max()) / spread  # in [-1, 0]: the threshold is finest near 0, where q is steepest in it
+
+    def mixture(above: Tensor) -> Tensor:
+        q = p * torch.clamp(above / (p * above).sum(), min=floor)
+        return q / q.sum()
+
+    extreme = mixture((x == 0).double())
+    if chi_divergence(extreme, p) <= radius:
+        return extreme
+    mean = float((p * x).sum())
+    sigma = math.sqrt(float((p * (x - mean) ** 2).sum()))
+    # Here no term is cut off and the closed form's D is at most the radius; a floor can only lower it.
+    low, high = min(-1.0, mean - sigma / math.sqrt(2 * radius)), 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if chi_divergence(mixture(torch.clamp(x - middle, min=0)), p) <= radius:
+            low = middle
+        else:
+            high = middle
+    return mixture(torch.clamp(x - low, min=0))
+
+
+class ChiIBRSampler(FixedSampler):
+    """Sampling from the best response to the losses of the epoch just past; first, from the data's own shares p.
+
+    A loss is the running mean of the pair's micro-batches, new in each epoch, divided by 1 - (1 - a)^k after k of them:
+    without that correction a pair that is rarely drawn would look easy (ours; where every batch mixes all languages, as
+    in the paper, the factor is common to all). Differently from the paper we draw from q and keep the epoch's length.
+    """
+
+    def __init__(self, sizes: Sequence[int], baselines: Tensor, config: SamplingConfig):
+        """sizes: training sentence pairs per pair; baselines: b, [pair] label-smoothed nats per token of a tau = 1 run.
+
+        Raises UserError when the baselines belong to another number of pairs.
+        """
+        if baselines.shape != (len(sizes),):
+            raise UserError(f"chi-ibr trains {len(sizes)} pairs, but its baseline losses have the shape "
+                            f"{list(baselines.shape)}; take them from a run on the same corpus")  # fmt: skip
+        super().__init__(temperature_probabilities(sizes, 1.0))
+        self.config = config
+        self._data = self._p.clone()
+        self._baselines = baselines.detach().cpu().double()
+        self._running = torch.zeros(len(sizes))  # float32, not every device has more; goes where the losses are
+        self._counts = [0] * len(sizes)
+        self._losses = torch.full((len(sizes),), math.nan, dtype=torch.float64)  # last known; nan: never seen
+
+    def after_step(self, pair: int, loss: Tensor, tokens: int) -> None:
+        """Note the loss ([] nats per token) of a micro-batch; it stays on its device, so nobody waits for it."""
+        if self._running.device != loss.device:
+            self._running = self._running.to(loss.device)
+        self._running[pair].lerp_(loss.detach().float(), self.config.chi_ema)
+        self._counts[pair] += 1
+
+    def due(self, clock: Clock) -> bool:
+        """At the start of every epoch but the first."""
+        return clock.every(0)
+
+    def update(self, student: int, probe: Probe) -> Events:
+        """Solve for the mixture of the epoch that begins; the first solved for is `chi_warmup` + 1, at least 2.
+
+        A pair that was not drawn in the epoch just past keeps the loss it had. One that was never drawn counts as if
+        its excess were the mean of the others' (both ours).
+        """
+        clock = probe.clock
+        self._end_epoch()
+        seen = ~self._losses.isnan()
+        if clock.step // clock.epoch < self.config.chi_warmup or not bool(seen.any()):
+            return []
+        excess = self._losses - self._baselines
+        excess = torch.where(seen, excess, excess[seen].mean())
+        losses = excess + self._baselines
+        # A model that beats the baseline everywhere has no excess to speak of: then the plain losses count.
+        values = losses if bool((excess < 0).all()) else excess
+        q = best_response(self._data, values, self.config.chi_radius, self.config.chi_floor)
+        q = torch.clamp(q, min=float(self._data.min()))  # no pair falls below the rarest's own share
+        self._p = q / q.sum()
+        return [{"event": "chi-ibr", "step": clock.step, "student": student, "loss": losses.tolist(),
+                 "excess": excess.tolist(), "q": self._p.tolist()}]  # fmt: skip
+
+    def _end_epoch(self) -> None:
+        """Turn the running means into losses, for the pairs that were drawn, and begin anew."""
+        for pair, (mean, count) in enumerate(zip(self._running.tolist(), self._counts, strict=True)):
+            if count > 0:
+                self._losses[pair] = mean / (1 - (1 - self.config.chi_ema) ** count)
+        self._running.zero_()
+        self._counts = [0] * len(self._counts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """q, the last known losses, and what this epoch has seen so far."""
+        return {
+            "p": self._p.clone(), "losses": self._losses.clone(),
+            "running": self._running.detach().cpu().clone(), "counts": list(self._counts),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._p, self._losses = state["p"].clone(), state["losses"].clone()
+        self._running, self._counts = state["running"].clone(), list(state["counts"])

@@ -1,0 +1,110 @@
+"""Sampling that follows a plan: a temperature that moves (Cooldown), and large languages first (Order Matters).
+
+Cooldown lowers tau over training ("Upsample or Upweight", 2024); large languages first, all together afterwards is
+Choi et al. (NeurIPS 2023). Neither looks at the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock, Events, Probe
+from pmd_lite.sampling.schedule import BLOCK
+from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+
+
+def scheduled_tau(progress: float, start: float, end: float, shape: Literal["linear", "cosine"]) -> float:
+    """The temperature after a fraction of training; its exponent 1/tau moves from 1/start to 1/end (ours).
+
+    Args:
+        progress: fraction of training done; outside [0, 1] it counts as the nearer end.
+        start: temperature at progress 0, positive; may be `math.inf`.
+        end: temperature at progress 1, positive; may be `math.inf`.
+        shape: linear, or cosine: slow at both ends, half-way in the middle.
+    Returns: tau, monotone in progress; exactly `start` and `end` at the two ends.
+    Raises: UserError for a temperature that is not positive.
+    """
+    if not start > 0 or not end > 0:
+        raise UserError(f"a temperature that goes from {start} to {end}: both must be positive "
+                        "(options cooldown_from and cooldown_to)")  # fmt: skip
+    if progress <= 0:
+        return start
+    if progress >= 1:
+        return end
+    moved = progress if shape == "linear" else (1 - math.cos(math.pi * progress)) / 2
+    exponent = 1 / start + moved * (1 / end - 1 / start)
+    tau = 1 / exponent if exponent > 0 else math.inf
+    return min(max(tau, min(start, end)), max(start, end))  # rounding must not step over an end
+
+
+def larger_half(sizes: Sequence[int]) -> list[int]:
+    """Indices of the high-resource pairs, largest first.
+
+    The larger half by training sentences; of an odd number the middle one belongs to it. Of two equal sizes the earlier
+    index counts as the larger.
+    """
+    order = sorted(range(len(sizes)), key=lambda pair: (-sizes[pair], pair))
+    return order[: (len(sizes) + 1) // 2]
+
+
+def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:
+    """[pair], float64: proportional to size among `pairs`, exactly 0 for all others."""
+    p = torch.zeros(len(sizes), dtype=torch.float64)
+    p[list(pairs)] = temperature_probabilities([sizes[pair] for pair in pairs], 1.0)
+    return p
+
+
+class CooldownSampler(FixedSampler):
+    """Temperature sampling whose tau goes from `cooldown_from` to `cooldown_to` over the whole training."""
+
+    def __init__(self, sizes: Sequence[int], config: SamplingConfig):
+        """sizes: training sentence pairs per language pair, each >= 1. Raises UserError for sizes below 1."""
+        super().__init__(temperature_probabilities(sizes, config.cooldown_from))
+        self.sizes, self.config = list(sizes), config
+
+    def due(self, clock: Clock) -> bool:
+        """Every 64 updates; a run of 64 updates or fewer stays at the first temperature."""
+        # Probabilities are read when a block of draws begins. An update uses up one draw per micro-batch, so after 64
+        # of them a block has just ended: renewing here throws no draw away, and renewing more often would.
+        return clock.every(BLOCK)
+
+    def update(self, student: int, probe: Probe) -> Events:
+        """Move tau to where the clock stands. No event: p stands in every line of an evaluation."""
+        progress = probe.clock.step / probe.clock.total
+        tau = scheduled_tau(progress, self.config.cooldown_from, self.config.cooldown_to, self.config.cooldown)
+        self._p = temperature_probabilities(self.sizes, tau)
+        return []
+
+
+class OrderMattersSampler(FixedSampler):
+    """Two phases: the high-resource pairs alone in proportion to their sizes, then all pairs at temperature tau.
+
+    The second phase begins after `switch_at` of the updates: with 0 at once, with 1 never. The plan of the learning
+    rate goes on through the switch.
+    """
+
+    def __init__(self, sizes: Sequence[int], tau: float, config: SamplingConfig):
+        """sizes: training sentence pairs per language pair, each >= 1; tau: temperature of the second phase, > 0.
+
+        Raises UserError for a size below 1 or a temperature that is not positive.
+        """
+        self._all = temperature_probabilities(sizes, tau)
+        super().__init__(self._all if config.switch_at == 0 else shares_within(sizes, larger_half(sizes)))
+        self.switch_at = config.switch_at
+
+    def due(self, clock: Clock) -> bool:
+        """Once, after round(switch_at * total) updates; a fraction that rounds to no update at all waits for one."""
+        switch = max(1, round(self.switch_at * clock.total))
+        return self.switch_at > 0 and clock.step == switch < clock.total
+
+    def update(self, student: int, probe: Probe) -> Events:
+        """All pairs join."""
+        self._p = self._all.clone()
+        return [{"event": "switch", "step": probe.clock.step, "student": student, "p": self._p.tolist()}]

@@ -1,0 +1,52 @@
+"""UniMax (Chung et al., ICLR 2023): as uniform as can be while no language is repeated too often."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.errors import UserError
+from pmd_lite.sampling.temperature import FixedSampler
+
+
+def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Tensor:
+    """The budget is dealt out in equal shares, from the smallest pair to the largest; none takes more than cap * N_l.
+
+    What a small pair may not take is left to the larger ones, so all pairs below their cap end with one equal share.
+
+    Args:
+        sizes: N, training sentence pairs per language pair, each >= 1.
+        budget: B, sentences that the whole training will see, positive and finite.
+        cap: E, passes over one pair's data at the most, positive; `math.inf` gives the uniform distribution.
+    Returns: [pair], float64, sums to 1.
+    Raises: UserError for a budget or cap out of range, or a size below 1.
+    """
+    if not 0 < budget < math.inf or not cap > 0:
+        raise UserError(f"UniMax with a budget of {budget} sentences and at most {cap} passes: make both positive and "
+                        "the budget finite (options unimax_budget and unimax_cap)")  # fmt: skip
+    if len(sizes) == 0 or min(sizes) < 1:
+        raise UserError(f"sizes {list(sizes)}: every pair needs at least one training sentence")
+    level, remaining = math.inf, budget
+    for done, size in enumerate(sorted(sizes)):
+        share = remaining / (len(sizes) - done)
+        if share <= cap * size:  # so it is for every larger pair: all of them get this share
+            level = share
+            break
+        remaining -= cap * size
+    used = torch.tensor([min(level, cap * size) for size in sizes], dtype=torch.float64)
+    return used / used.sum()
+
+
+class UniMaxSampler(FixedSampler):
+    """Static sampling; the budget is `unimax_budget` passes over all training data, counted in sentences.
+
+    The draws are independent, so the cap holds in expectation. A run that is longer than its budget says repeats more.
+    """
+
+    def __init__(self, sizes: Sequence[int], config: SamplingConfig):
+        """sizes: training sentence pairs per language pair. Raises UserError as `unimax_probabilities` does."""
+        super().__init__(unimax_probabilities(sizes, config.unimax_budget * sum(sizes), config.unimax_cap))
