@@ -17,7 +17,7 @@ from pmd_lite.presets import PRESETS, preset
 from pmd_lite.run import Run, bleu_table
 
 __all__ = [
-    "METHODS", "PRESETS", "Comparison", "Config", "Run", "UserError", "bleu_table", "compare", "load_corpus", "preset", "run_size", "train",
-    "train_side_by_side",
+    "METHODS", "PRESETS", "Comparison", "Config", "Run", "UserError", "bleu_table", "compare", "load_corpus", "preset",
+    "run_size", "train", "train_side_by_side",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The command line: python -m pmd_lite train | compare | translate | evaluate | show | data | methods (each has --help)."""
+"""The command line: python -m pmd_lite train | compare | translate | evaluate | show | data | methods."""
 
 from __future__ import annotations
 

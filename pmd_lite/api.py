@@ -181,7 +181,8 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     if resume == "never":
         raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
     there = rundir.config
-    there["config"] = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
+    known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
+    there["config"] = json.loads(json.dumps(known))
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
     differing = sorted(_differing(there, wanted))
     if differing:

@@ -113,8 +113,9 @@ def find_or_train(
     unused = [run for run in given if not any(want.fits(run) for want in runs)]
     if unused:
         what = ", ".join(f"{w.key} ({w.method} on {', '.join(w.corpus.pairs)})" for w in runs) or "no other run"
-        raise UserError(f"{unused[0].path} ({unused[0].method.name} on {', '.join(unused[0].pairs)}) is of no use here: "
-                        f"wanted are {what}, finished and on this corpus")  # fmt: skip
+        one = unused[0]
+        raise UserError(f"{one.path} ({one.method.name} on {', '.join(one.pairs)}) is of no use here: wanted are "
+                        f"{what}, finished and on this corpus")  # fmt: skip
     if found:
         write_json(memory, {key: str(run.path.resolve()) for key, run in found.items()})
     return found
@@ -185,6 +186,7 @@ def _piece_counts(encoded: EncodedCorpus) -> list[dict[int, int]]:
 
 def _counts(tokens: TokenArray) -> dict[int, int]:
     """{id: occurrences}, sentence ends and tags included: every language has them alike or has its own."""
-    within = np.arange(int(tokens.lengths.sum())) - np.repeat(np.cumsum(tokens.lengths) - tokens.lengths, tokens.lengths)
+    before = np.repeat(np.cumsum(tokens.lengths) - tokens.lengths, tokens.lengths)
+    within = np.arange(len(before)) - before
     ids, counts = np.unique(tokens.flat[np.repeat(tokens.starts, tokens.lengths) + within], return_counts=True)
     return dict(zip(ids.tolist(), counts.tolist(), strict=True))

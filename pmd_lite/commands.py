@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from pmd_lite import api
+from pmd_lite.building import SAMPLERS
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.toy_world import WORLDS
+from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.building import SAMPLERS
 from pmd_lite.methods import METHODS, get_method
 from pmd_lite.run import Run, bleu_table
 from pmd_lite.sampling.temperature import temperature_probabilities
@@ -192,7 +193,7 @@ def compare(
     equal: Literal["tokens", "compute"] = "tokens",
     reference: str = "",
     workers: int | None = None,
-    set: tuple[str, ...] = (),
+    settings: Annotated[tuple[str, ...], arg(name="set")] = (),
 ) -> None:
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
 
@@ -207,13 +208,12 @@ def compare(
         equal: the same number of updates for all, or as many as the compute of the reference method buys.
         reference: by default the first method.
         workers: processes at a time; by default one per core.
-        set: fields of the configuration for all runs: steps=1000 dropout=0.2.
+        settings: fields of the configuration for all runs: steps=1000 dropout=0.2.
     """
     from pmd_lite.compare import compare as run
-    from pmd_lite.compare import parse_settings
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
-                workers=workers, **parse_settings(set))  # fmt: skip
+                workers=workers, **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
     print()
     print(found.cost_table().to_text())

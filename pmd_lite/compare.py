@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +10,12 @@ from typing import Any, Literal
 
 from pmd_lite import auxiliary, building
 from pmd_lite.api import load_corpus
-from pmd_lite.comparison import Comparison, Entry
+from pmd_lite.comparison import Comparison
 from pmd_lite.config import Config
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.entries import Entry, parse_entry
 from pmd_lite.errors import UserError
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
@@ -69,36 +68,6 @@ def compare(
         results = plan.run_at_equal_compute(results, reference or methods[0])
     results.save()
     return results
-
-
-def parse_entry(text: str) -> Entry:
-    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
-
-    Raises UserError when a word is not of this form.
-    """
-    method, *words = text.split() or [""]
-    values = parse_settings(words)
-    samplers = values.pop("samplers", None)
-    return Entry(text, method, tuple(str(samplers).split(",")) if samplers is not None else None, values)
-
-
-def parse_settings(words: Sequence[str]) -> dict[str, Any]:
-    """["steps=1000", "dropout=0.2"] -> {"steps": 1000, "dropout": 0.2}. Raises UserError for another form."""
-    values: dict[str, Any] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UserError(f"{word!r}: write name=value, such as steps=1000")
-        values[name] = _value(value)
-    return values
-
-
-def _value(text: str) -> Any:
-    """A number, True, False or None; anything else is a word."""
-    try:
-        return ast.literal_eval(text) if not re.search(r"[(\[{]", text) else text
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _cores() -> set[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pmd_lite.api import load_corpus
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.entries import Entry, parse_entry
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_bootstrap, sentence_stats
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
-from pmd_lite.methods import Method, get_method
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import read_json, write_atomic
 
@@ -24,25 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BASELINE = "tau=1"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One row of a comparison: a method with its samplers and the settings that only it has."""
-
-    text: str
-    method: str
-    samplers: tuple[str, ...] | None
-    overrides: Mapping[str, Any]
-
-    @property
-    def row(self) -> Method:
-        """The row of the method table. Raises UserError for an unknown method or sampler."""
-        return get_method(self.method, self.samplers)
-
-    def path(self, folder: Path, seed: int) -> Path:
-        """Where its run with this seed lies."""
-        return folder / f"{re.sub(r'[^A-Za-z0-9=.,_-]+', '_', self.text)}-seed{seed}"
 
 
 @dataclass(frozen=True)
@@ -60,8 +39,6 @@ class Comparison:
 
     def __init__(self, path: str | Path, folder: str = "runs"):
         """folder: "runs" (equal tokens) or "equal-compute". Raises UserError when there is no such comparison."""
-        from pmd_lite.compare import parse_entry
-
         self.path = Path(path)
         about: dict[str, Any] = read_json(self.path / f"{folder}.json")
         self.about, self.folder = about, folder
@@ -88,7 +65,7 @@ class Comparison:
             runs = [run for run in (self.run(entry, seed) for seed in self.seeds) if run is not None]
             if len(runs) == len(self.seeds):
                 for student, label in enumerate(runs[0].labels):
-                    plain = len(runs[0].labels) == 1 or not entry.overrides and entry.samplers is None
+                    plain = len(runs[0].labels) == 1 or (not entry.overrides and entry.samplers is None)
                     name = label if plain and len(runs[0].labels) > 1 else entry.text
                     if not plain:
                         name = f"{entry.text}: {label.split(' ', 1)[1]}"
@@ -114,7 +91,8 @@ class Comparison:
             for name in ("mean", "HRL", "LRL"):
                 cells.append(mean_spread([self._bleu(run, system.student)[name] for run in system.runs]))
                 difference = differences.get(name)
-                cells.append(f"{difference.delta:+.1f} {difference.mark}".strip() if difference else "")
+                mark = difference.mark if difference and len(self.seeds) > 1 else ""
+                cells.append(f"{difference.delta:+.1f} {mark}".strip() if difference else "")
             losses = [self._dev_loss(run, system.student) for run in system.runs]
             cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
             cells.append(f"{self._compute(system.runs[0]) / base_cost:.2f}")
@@ -126,11 +104,13 @@ class Comparison:
     def _caption(self) -> str:
         equal = "compute" if self.folder == "equal-compute" else "updates of each student"
         base = self.baseline.label if self.baseline else "none"
+        marks = "▲ ▼ where p < .05 (paired bootstrap over seeds and sentences; of twenty such marks one is chance)"
+        if len(self.seeds) == 1:
+            marks = "one seed: no difference between methods can be told from one between seeds"
         return (
             f"Corpus {self.corpus.name}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± "
-            f"standard deviation. diff: from {base}; ▲ ▼ where p < .05 (paired bootstrap over seeds and sentences; of "
-            "twenty such marks one is chance). Losses: dev, nats per token. compute: of all students and auxiliary "
-            f"runs, {self.systems[0].label} = 1"
+            f"standard deviation. diff: from {base}; {marks}. Losses: dev, nats per token. compute: of all students "
+            f"and auxiliary runs, {self.systems[0].label} = 1"
         )
 
     @property
@@ -213,7 +193,7 @@ class Comparison:
         purposes = list(next(iter(self.costs().values())))
         caption = (
             f"Compute (forward passes x tokens x parameters, a backward pass counts twice) in units of "
-            f"{self.systems[0].entry.text}, seed {self.seeds[0]}; minutes are of its own run, on one core, others beside it"
+            f"{self.systems[0].entry.text}, seed {self.seeds[0]}; minutes: its own run, one core, others beside it"
         )
         return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2, caption=caption)
 

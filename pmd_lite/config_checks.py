@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pmd_lite.errors import UserError
@@ -14,7 +15,7 @@ def check(ok: bool, what: str, remedy: str) -> None:
         raise UserError(f"{what}: {remedy}")
 
 
-def check_kinds(config: Any, *, at_least: dict[str, float] | None = None) -> None:
+def check_kinds(config: Any, *, at_least: Mapping[str, float] | None = None) -> None:
     """Every field has the kind of value its type names: a word of a Literal, a whole number, a number, yes or no."""
     for name, hint in typing.get_type_hints(type(config)).items():
         value, parts = getattr(config, name), typing.get_args(hint)

@@ -70,8 +70,8 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         positive = ("unimax_cap", "unimax_budget", "cooldown_from", "cooldown_to", "scorer_tau", "scorer_lr")
-        least = {"scorer_steps": 1.0, "scorer_every": 0.0, "probe_tokens": 16.0, "uncertainty_passes": 1.0,
-                 "chi_radius": 0.0, "chi_warmup": 0.0, "ccl_threshold": 0.0, "ccl_every": 0.0, "ccl_top_k": 1.0}  # fmt: skip
+        least = {"scorer_steps": 1, "scorer_every": 0, "probe_tokens": 16, "uncertainty_passes": 1, "chi_radius": 0,
+                 "chi_warmup": 0, "ccl_threshold": 0, "ccl_every": 0, "ccl_top_k": 1}  # fmt: skip
         check_kinds(self, at_least=least)
         for name in positive:
             check(getattr(self, name) > 0, f"{name}={getattr(self, name)}", "must be positive")

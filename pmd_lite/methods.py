@@ -59,7 +59,7 @@ _ROWS = (
            "Wu et al. 2021", reported=("27.83", "19.76", "-", "-")),
     Method("chi-ibr", ("chi-ibr",), _ONE, "3", "worst mixture in a chi-square ball, renewed every epoch",
            "Zhou et al. 2021", "one tau=1 run", ("29.74", "23.44", "-", "-")),
-    Method("ccl-m", ("ccl-m",), _ONE, "3 + dev loss", "small pairs join when large relatives are learnt (reconstructed)",
+    Method("ccl-m", ("ccl-m",), _ONE, "3 + dev loss", "small pairs join after large relatives (reconstructed)",
            "Zhang et al. 2021", "L bilingual runs", ("28.34", "19.53", "-", "-")),
     Method("multi-distill", ("tau=1",), MultiDistill, "4 + dev BLEU", "taught by bilingual models until it leads them",
            "Tan et al. 2019", "L bilingual runs", ("29.52", "22.31", "20.18", "18.57")),

@@ -217,9 +217,9 @@ def test_a_hopeless_loss_does_not_overflow() -> None:
     assert sampler.probabilities().tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(("every", "expected"), [(0, [25]), (10, [10, 20, 30, 40])])
-def test_when_a_look_is_due(every: int, expected: list[int]) -> None:
-    sampler = make(ccl_every=every)
+@pytest.mark.parametrize(("every", "expected"), [(0, [25, 35]), (10, [10, 20, 30, 35, 40]), (100, [35])])
+def test_a_look_is_due_every_interval_and_when_the_waiting_ends(every: int, expected: list[int]) -> None:
+    sampler = make(ccl_every=every, ccl_wait=0.7)
     assert [t for t in range(51) if sampler.due(Clock(t, 50, 25))] == expected
 
 

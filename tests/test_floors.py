@@ -29,6 +29,7 @@ FLOORS = {
     "building": 6,
     "compare": 6,
     "comparison": 6,
+    "entries": 6,
     "parallel": 6,
     "methods": 6,
     "run": 6,

@@ -1,0 +1,62 @@
+"""The rows of a comparison, as people write them: "auto-pmd samplers=tau=1,chi-ibr steps=3000"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmd_lite.errors import UserError
+from pmd_lite.methods import Method, get_method
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method with its samplers and the settings that only it has."""
+
+    text: str
+    method: str
+    samplers: tuple[str, ...] | None
+    overrides: Mapping[str, Any]
+
+    @property
+    def row(self) -> Method:
+        """The row of the method table. Raises UserError for an unknown method or sampler."""
+        return get_method(self.method, self.samplers)
+
+    def path(self, folder: Path, seed: int) -> Path:
+        """Where its run with this seed lies."""
+        return folder / f"{re.sub(r'[^A-Za-z0-9=.,_-]+', '_', self.text)}-seed{seed}"
+
+
+def parse_entry(text: str) -> Entry:
+    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
+
+    Raises UserError when a word is not of this form.
+    """
+    method, *words = text.split() or [""]
+    values = parse_settings(words)
+    samplers = values.pop("samplers", None)
+    return Entry(text, method, tuple(str(samplers).split(",")) if samplers is not None else None, values)
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """["steps=1000", "dropout=0.2"] -> {"steps": 1000, "dropout": 0.2}. Raises UserError for another form."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"{word!r}: write name=value, such as steps=1000")
+        values[name] = _value(value)
+    return values
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None; anything else is a word."""
+    try:
+        return ast.literal_eval(text) if not re.search(r"[(\[{]", text) else text
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,198 @@
+"""What a method takes from other runs: which runs, how long, found or trained, and what is read from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY
+
+import pmd_lite as pmd
+from pmd_lite import auxiliary
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.errors import UserError
+from pmd_lite.methods import get_method
+from pmd_lite.run import Run
+
+# One block of 64 stratified draws: every pair is trained on at least once.
+QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 16}
+
+
+def train(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
+    return pmd.train(corpus, method, "toy", out=out, show="off", **{**QUICK, **words})
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(tiny_corpus, "tau=1", tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture(scope="module")
+def auto(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(tiny_corpus, "auto-pmd", tmp_path_factory.mktemp("auto") / "run")
+
+
+# ---------------------------------------------------------------- which runs
+
+
+def test_a_bilingual_run_makes_as_many_passes_over_its_data_but_at_least_a_tenth_of_the_updates(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus
+) -> None:
+    config = pmd.preset("toy", **{**QUICK, "steps": 400, "warmup": 40, "eval_every": 100})
+    runs = auxiliary.bilingual(tiny_corpus, config, tiny_encoded)
+    assert [want.corpus.pairs for want in runs] == [(pair,) for pair in tiny_corpus.pairs]
+    total = sum(split.trg_tokens for split in tiny_encoded.train)
+    for want, split in zip(runs, tiny_encoded.train, strict=True):
+        steps = want.config.train.steps
+        share = split.trg_tokens / total
+        assert steps == pytest.approx(max(40, 400 * share), rel=0.35)  # epochs are whole updates, few of them here
+        assert steps >= 40
+        assert want.config.optim.warmup == pytest.approx(40 * steps / 400, abs=1)
+        assert want.config.train.eval_every == pytest.approx(100 * steps / 400, abs=1)
+        assert (want.config.model, want.config.train.epochs) == (config.model, 0.0)
+    assert runs[0].config.train.steps > runs[-1].config.train.steps == 40
+
+
+def test_a_length_in_epochs_gives_bilingual_runs_the_same_number_of_them(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus
+) -> None:
+    by_epochs = pmd.preset("toy", **{**QUICK, "epochs": 20.0})
+    epoch = -(-tiny_encoded.trg_tokens // 160)
+    by_steps = pmd.preset("toy", **{**QUICK, "steps": 20 * epoch})
+    lengths = [[want.config.train.steps for want in auxiliary.bilingual(tiny_corpus, config, tiny_encoded)]
+               for config in (by_epochs, by_steps)]  # fmt: skip
+    assert lengths[0] == lengths[1]
+
+
+def test_pieces_are_counted_on_the_side_that_tells_the_pairs_apart(tiny_encoded: EncodedCorpus) -> None:
+    counts = auxiliary._piece_counts(tiny_encoded)
+    for found, split in zip(counts, tiny_encoded.train, strict=True):
+        by_hand = Counter(int(token) for i in range(len(split)) for token in split.src[i])
+        assert found == dict(by_hand)
+    turned = replace(
+        tiny_encoded, pairs=tuple("-".join(reversed(pair.split("-"))) for pair in tiny_encoded.pairs),
+        train=tuple(replace(split, src=split.trg, trg=split.src) for split in tiny_encoded.train),
+    )  # fmt: skip
+    assert auxiliary._piece_counts(turned) == counts
+
+
+# ---------------------------------------------------------------- found, or trained
+
+
+def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    run = train(tiny_corpus, "chi-ibr", tmp_path / "run")
+    (aux,) = run.auxiliary
+    assert aux.path == (tmp_path / "run" / "auxiliary" / "plain").resolve()
+    assert (aux.method.name, aux.dir.finished) == ("tau=1", True)
+    assert not (aux.path / "scores.json").exists(), "nobody asked for its BLEU"
+    assert aux.config.train == run.config.train
+
+
+def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
+    tiny_corpus: Corpus, plain: Run, tmp_path: Path
+) -> None:
+    alone, given = train(tiny_corpus, "chi-ibr", tmp_path / "a"), train(
+        tiny_corpus, "chi-ibr", tmp_path / "b", use=[plain.path]
+    )
+    assert not (tmp_path / "b" / "auxiliary").exists()
+    assert given.auxiliary[0].path == plain.path.resolve()
+    assert alone.evaluations()[-1]["dev_loss"] == given.evaluations()[-1]["dev_loss"]
+
+
+def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
+    tiny_corpus: Corpus, plain: Run, tmp_path: Path
+) -> None:
+    train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[plain.path])
+    (tmp_path / "run" / "finished.json").unlink()
+    again = train(tiny_corpus, "chi-ibr", tmp_path / "run")
+    assert not (tmp_path / "run" / "auxiliary").exists()
+    assert again.auxiliary[0].path == plain.path.resolve()
+
+
+def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tau=1 on fra-eng.*is of no use here: wanted are no other run"):
+        train(tiny_corpus, "tau=5", tmp_path / "a", use=[plain.path])
+    with pytest.raises(UserError, match=r"auto-pmd on .* wanted are plain \(tau=1 on"):
+        train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[auto.path])
+    with pytest.raises(UserError, match="is of no use here"):
+        train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])
+
+
+def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
+    shutil.copytree(plain.path, tmp_path / "half")
+    (tmp_path / "half" / "finished.json").unlink()
+    with pytest.raises(UserError, match="finished and on this corpus"):
+        train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[tmp_path / "half"])
+
+
+# ---------------------------------------------------------------- what is read from them
+
+
+def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
+    plain: Run, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
+    lines = plain.dir.metrics()
+    lines[-1]["train_ce"][5] = None  # as if the rarest pair had not been drawn at the end
+    shutil.copytree(plain.path, tmp_path / "plain")
+    (tmp_path / "plain" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = auxiliary.resources(
+        get_method("chi-ibr"), plain.config, tiny_encoded, {"plain": Run(tmp_path / "plain")}, tmp_path
+    )
+    curves = [[line["train_ce"][i] for line in lines if line["train_ce"][i] is not None] for i in range(6)]
+    expected = [values[-1] for values in curves]
+    assert expected[5] == plain.dir.metrics()[-2]["train_ce"][5]
+    assert found.plain_loss is not None and found.plain_loss.tolist() == expected
+
+
+def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
+    """Weights of a long run are set by hand: so short a one moves them all alike."""
+    shutil.copytree(auto.path, tmp_path / "auto")
+    lines, ends = auto.dir.metrics(), [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.6, 0.5, 0.4, 0.3, 0.2, 0.0]]
+    for line in [x for x in lines if x["event"] == "eval"][-2:]:
+        line["alpha"] = ends[line["student"]]
+    (tmp_path / "auto" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = train(tiny_corpus, "lsmd", tmp_path / "run", use=[tmp_path / "auto"])
+    for i in (0, 1):
+        assert all(line["alpha"] == ends[i] for line in run.evaluations(i))
+
+
+def test_lsmd_refuses_the_weights_of_another_number_of_students(
+    tiny_corpus: Corpus, auto: Run, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"lsmd has 3 students of 6 pairs.*weights for 2 x 6"):
+        train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
+
+
+def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    live = train(tiny_corpus, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
+    cached = train(tiny_corpus, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
+                   md_cache=True, use=[run.path for run in live.auxiliary])  # fmt: skip
+    assert (tmp_path / "cached" / "teacher-topk").is_dir()
+    assert live.cost["teacher"] > 0 == cached.cost["teacher"]
+    a, b = (torch.tensor(run.evaluations()[-1]["dev_loss"]) for run in (live, cached))
+    torch.testing.assert_close(a, b, rtol=0, atol=2e-2)  # the cache keeps 16-bit logits
+    plain = train(tiny_corpus, "tau=1", tmp_path / "plain", dropout=0.0)
+    assert float((a - torch.tensor(plain.evaluations()[-1]["dev_loss"])).abs().max()) > 2e-2, "distillation does act"
+
+
+def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    pair = tiny_corpus.pairs[0]
+    foreign = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "foreign", vocab_size=60)
+    with pytest.raises(UserError, match="another tokenizer than this run"):
+        train(tiny_corpus, "multi-distill", tmp_path / "run", use=[foreign.path])
+
+
+def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    few = train(tiny_corpus.only(tiny_corpus.pairs[:2]), "tau=1", tmp_path / "few")
+    with pytest.raises(UserError, match="this tokenizer does not know"):
+        train(tiny_corpus, "tau=1", tmp_path / "run", tokenizer=few.path / "tokenizer")
+    whole = train(tiny_corpus, "tau=1", tmp_path / "whole")
+    one = train(tiny_corpus.only(tiny_corpus.pairs[:1]), "tau=1", tmp_path / "one", tokenizer=whole.path / "tokenizer")
+    assert one.tokenizer.fingerprint == whole.tokenizer.fingerprint != few.tokenizer.fingerprint
