@@ -1,4 +1,8 @@
-"""Build lessons/NN_name.ipynb from its only source, lessons/src/NN_name.py, and execute it.
+"""Build two notebooks from the only source of a lesson, lessons/src/NN_name.py, and execute both.
+
+lessons/NN_name.ipynb is what a learner opens: where the source has a solution, it has dots. It runs from top to bottom
+unsolved. lessons/solutions/NN_name.ipynb has the solutions. They run in one folder, so what the first has trained the
+second finds finished.
 
     python -m lessons.build              every lesson
     python -m lessons.build --only 00    one lesson
@@ -28,6 +32,7 @@ SECONDS_PER_CELL = 1800
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _REWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # a terminal shows only what follows the last carriage return of a line
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_MARKER = re.compile(r"^[ ]*### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 _H1 = re.compile(r"^# \S", re.MULTILINE)
 
 
@@ -53,19 +58,60 @@ def load(source: Path) -> NotebookNode:
     return nb
 
 
-def build(source: Path, lessons: Path) -> Path:
-    """Execute the lesson at its reader's size and write the notebook. Raises LessonError or CellFailed."""
-    nb = load(source)
+def versions(source: Path, lessons: Path) -> dict[Path, NotebookNode]:
+    """The notebooks of a lesson, not executed: {path: learner's version, path: version with solutions}."""
+    learner, solved = load(source), load(source)
+    for cell in learner.cells:
+        cell.source = without_solution(without_hidden_tests(cell.source, source.name), source.name)
+    for cell in solved.cells:
+        cell.source = _MARKER.sub("", without_hidden_tests(cell.source, source.name))
+    return {lessons / f"{source.stem}.ipynb": learner, lessons / "solutions" / f"{source.stem}.ipynb": solved}
+
+
+def without_solution(text: str, name: str) -> str:
+    """A cell with dots in place of every solution, as nbgrader makes it. Raises LessonError for unpaired markers."""
+    return _cut(text, "SOLUTION", "# YOUR CODE HERE\n...", name)
+
+
+def without_hidden_tests(text: str, name: str) -> str:
+    """A cell without the tests that only the grader sees. Raises LessonError for unpaired markers."""
+    return _cut(text, "HIDDEN TESTS", "", name).rstrip()
+
+
+def _cut(text: str, what: str, stub: str, name: str) -> str:
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line.strip() == f"### BEGIN {what}":
+            if inside:
+                raise LessonError(f"{name}: ### BEGIN {what} inside another one.")
+            inside, indent = True, line[: len(line) - len(line.lstrip())]
+            lines += [indent + part for part in stub.splitlines()]
+        elif line.strip() == f"### END {what}":
+            if not inside:
+                raise LessonError(f"{name}: ### END {what} without its beginning.")
+            inside = False
+        elif not inside:
+            lines.append(line)
+    if inside:
+        raise LessonError(f"{name}: ### BEGIN {what} without its end.")
+    return "\n".join(lines)
+
+
+def build(source: Path, lessons: Path) -> list[Path]:
+    """Execute both versions at the reader's size and write them. Raises LessonError or CellFailed."""
+    found = versions(source, lessons)
     with tempfile.TemporaryDirectory() as scratch:
         folder = lesson_folder(lessons, Path(scratch) / "lessons")
-        run(nb, folder, name=source.stem, size="lesson", timeout=SECONDS_PER_CELL)
-    for number, text in stderr_texts(nb):
-        print(f"  {source.stem}, cell {number} wrote to the error stream (left out): {text.strip()[-200:]}")
-    tidy(nb, source.name)
-    nbformat.validate(nb)
-    target = lessons / f"{source.stem}.ipynb"
-    target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
-    return target
+        for target, nb in found.items():
+            run(nb, folder, name=source.stem, size="lesson", timeout=SECONDS_PER_CELL)
+            for number, text in stderr_texts(nb):
+                print(f"  {source.stem}, cell {number} wrote to the error stream (left out): {text.strip()[-200:]}")
+            tidy(nb, source.name)
+            nbformat.validate(nb)
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
+    return list(found)
 
 
 def tidy(nb: NotebookNode, name: str) -> None:
@@ -106,26 +152,27 @@ def check(lessons: Path = LESSONS) -> list[str]:
     complaints = []
     for source in found:
         try:
-            complaints += _compare(load(source), lessons / f"{source.stem}.ipynb")
+            for path, expected in versions(source, lessons).items():
+                complaints += _compare(expected, path, path.relative_to(lessons).as_posix(), source.stem)
         except LessonError as err:
             complaints.append(str(err))
-    for notebook in sorted(lessons.glob("*.ipynb")):
+    for notebook in sorted([*lessons.glob("*.ipynb"), *lessons.glob("solutions/*.ipynb")]):
         if not (lessons / "src" / f"{notebook.stem}.py").exists():
-            complaints.append(f"{notebook.name} has no source src/{notebook.stem}.py.")
+            complaints.append(f"{notebook.relative_to(lessons).as_posix()} has no source src/{notebook.stem}.py.")
     numbers = [source.stem[:2] for source in found]
     complaints += [f"Two lessons have the number {n}." for n in sorted(set(numbers)) if numbers.count(n) > 1]
     return complaints
 
 
-def _compare(expected: NotebookNode, path: Path) -> list[str]:
+def _compare(expected: NotebookNode, path: Path, name: str, source: str) -> list[str]:
     if not path.exists():
-        return [f"{path.name} has not been built: run `make lessons`."]
+        return [f"{name} has not been built: run `make lessons`."]
     found = nbformat.read(path, as_version=4)
     if _parts(found) != _parts(expected):
-        return [f"{path.name} differs from src/{path.stem}.py: edit the source, then run `make lessons`."]
+        return [f"{name} differs from src/{source}.py: edit the source, then run `make lessons`."]
     code = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.strip()]
     if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
-        return [f"{path.name} was not executed from top to bottom: run `make lessons`."]
+        return [f"{name} was not executed from top to bottom: run `make lessons`."]
     return []
 
 

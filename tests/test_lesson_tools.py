@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,16 @@ display({{"text/html": '<img src="data:image/png;base64,{PNG}" alt="two &lt; thr
 
 # %% tags=["raises-exception"]
 raise KeyError("shown on purpose")
+
+# %% tags=["exercise"]
+answer = None
+### BEGIN SOLUTION
+answer = 42
+### END SOLUTION
+print('answer', answer)
+### BEGIN HIDDEN TESTS
+assert answer == 42
+### END HIDDEN TESTS
 '''
 
 
@@ -86,7 +97,7 @@ def test_a_built_notebook_keeps_what_lasts(built: Path) -> None:
     assert [cell.id for cell in nb.cells] == [f"00-{i:03d}" for i in range(len(nb.cells))]
     assert set(nb.metadata) == {"kernelspec", "language_info"}
     by_cell = [[out.output_type for out in cell.get("outputs", [])] for cell in nb.cells]
-    assert by_cell == [[], ["stream"], [], ["stream", "execute_result"], [], ["display_data"] * 2, ["error"]]
+    assert by_cell == [[], ["stream"], [], ["stream", "execute_result"], [], ["display_data"] * 2, ["error"], ["stream"]]
     assert nb.cells[1].outputs[0].text == "one\ntwo\n100 %\n"
     assert nb.cells[6].outputs[0].traceback == ["KeyError: 'shown on purpose'"]
     assert not stderr_texts(nb)
@@ -98,13 +109,46 @@ def test_a_built_notebook_keeps_what_lasts(built: Path) -> None:
     assert not (built / "written.txt").exists(), "a lesson wrote into the folder it was built from"
 
 
+def test_a_learner_gets_dots_where_the_solution_stands() -> None:
+    text = "def f(x):\n    ### BEGIN SOLUTION\n    y = x\n    return y\n    ### END SOLUTION\n\nprint(1)"
+    assert builder.without_solution(text, "x.py") == "def f(x):\n    # YOUR CODE HERE\n    ...\n\nprint(1)"
+    hidden = "check(f)\n### BEGIN HIDDEN TESTS\ncheck(f, seed=2)\n### END HIDDEN TESTS"
+    assert builder.without_hidden_tests(hidden, "x.py") == "check(f)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["### BEGIN SOLUTION\nx = 1", "x = 1\n### END SOLUTION", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION"],
+)
+def test_unpaired_markers_are_refused(text: str) -> None:
+    with pytest.raises(builder.LessonError, match="SOLUTION"):
+        builder.without_solution(text, "x.py")
+
+
+def test_both_versions_come_from_one_source(built: Path) -> None:
+    learner, solved = (nbformat.read(built / path, as_version=4) for path in ("00_tiny.ipynb", "solutions/00_tiny.ipynb"))
+    (ours,), (theirs,) = ([c for c in nb.cells if "answer" in c.source] for nb in (learner, solved))
+    assert ours.source == "answer = None\n# YOUR CODE HERE\n...\nprint('answer', answer)"
+    assert theirs.source == "answer = None\nanswer = 42\nprint('answer', answer)"
+    assert (ours.outputs[0].text, theirs.outputs[0].text) == ("answer None\n", "answer 42\n")
+    assert not any("HIDDEN" in cell.source for nb in (learner, solved) for cell in nb.cells)
+    assert [cell.id for cell in learner.cells] == [cell.id for cell in solved.cells]
+
+
+def test_check_names_a_stale_solution(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built, tmp_path / "lessons")
+    (tmp_path / "lessons" / "solutions" / "00_tiny.ipynb").unlink()
+    assert builder.check(tmp_path / "lessons") == ["solutions/00_tiny.ipynb has not been built: run `make lessons`."]
+
+
 def test_check_is_content_with_a_fresh_build(built: Path) -> None:
     assert builder.check(built) == []
 
 
 def copy_of(built: Path, to: Path) -> Path:
-    (to / "src").mkdir(parents=True)
-    for name in ("00_tiny.ipynb", "src/00_tiny.py"):
+    for folder in ("src", "solutions"):
+        (to / folder).mkdir(parents=True)
+    for name in ("00_tiny.ipynb", "solutions/00_tiny.ipynb", "src/00_tiny.py"):
         (to / name).write_bytes((built / name).read_bytes())
     return to
 
@@ -116,7 +160,8 @@ def copy_of(built: Path, to: Path) -> Path:
 def test_check_names_a_notebook_whose_source_changed(built: Path, tmp_path: Path, old: str, new: str) -> None:
     folder = copy_of(built, tmp_path / "copy")
     (folder / "src" / "00_tiny.py").write_text(SOURCE.replace(old, new), encoding="utf-8")
-    assert ["00_tiny.ipynb differs" in line for line in builder.check(folder)] == [True]
+    names = [line.split(" differs from src/00_tiny.py")[0] for line in builder.check(folder)]
+    assert names == ["00_tiny.ipynb", "solutions/00_tiny.ipynb"]
     assert builder.main(["--check"], folder) == 1
 
 

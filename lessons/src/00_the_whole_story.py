@@ -75,10 +75,15 @@ auto, one, five = pmd.train_side_by_side(jobs, workers=2)
 # ### Exercise: who wins where? (2 minutes, difficulty 1)
 #
 # Before you look: which of the two *single* models will translate each pair better? Decide from the training sizes
-# above, replace each `None` by `"tau=1"` or `"tau=5"`, and run the cell.
+# above, replace each `None` by `"tau=1"` or `"tau=5"` (write the six by hand, or one line), and run both cells.
 
-# %%
+# %% tags=["exercise"]
 prediction = {pair: None for pair in corpus.pairs}
+### BEGIN SOLUTION
+prediction = {pair: "tau=1" if n > 300 else "tau=5" for pair, n in zip(corpus.pairs, corpus.sizes)}
+### END SOLUTION
+
+# %% tags=["check"]
 check_winners(prediction, one, five)
 
 # %% [markdown]

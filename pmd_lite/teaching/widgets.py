@@ -14,7 +14,7 @@ import ipywidgets as ipw
 
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
-from pmd_lite.teaching import figures
+from pmd_lite.teaching import figures, plots
 from pmd_lite.teaching.style import LessonFigure, figure_html
 
 
@@ -54,3 +54,15 @@ def frontier_picker(runs: Sequence[Run]) -> ipw.VBox:
     return redrawn(
         draw, "Tick the methods to compare (Tab moves, Space ticks). Up and to the right is better.", **boxes
     )
+
+
+def tau_slider(pairs: Sequence[str], sizes: Sequence[int]) -> ipw.VBox:
+    """Eq. 2 for one temperature from 1 to 100, on a logarithmic slider, beside tau = 1."""
+
+    def draw(tau: float) -> LessonFigure:
+        return plots.sampling_distribution(
+            pairs, sizes, [1, round(tau, 1)], alt=f"Probability of each pair at tau=1 and at tau={tau:.1f}"
+        )
+
+    slider = ipw.FloatLogSlider(value=5, base=10, min=0, max=2, step=0.05, description="tau", continuous_update=False)
+    return redrawn(draw, "Move tau (Tab, then arrow keys): who gains, who loses?", tau=slider)
