@@ -159,19 +159,13 @@ def test_the_picker_redraws_when_a_box_moves(runs: tuple[pmd.Run, ...], tmp_path
 )
 def test_the_check_of_lesson_00_names_the_mistake(
     runs: tuple[pmd.Run, ...], tmp_path: Path, answers: list[Any], says: str,
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     one = with_scores(runs[0], tmp_path, {"model_1": [30.0, 20.0, 10.0, 1.0, 1.0, 0.0]})
     five = with_scores(runs[1], tmp_path, {"model_1": [20.0, 10.0, 5.0, 2.0, 2.0, 2.0]})
     prediction = dict(zip(one.pairs, answers, strict=True))
     check_winners(prediction, one, five)
     assert says in capsys.readouterr().out
-    monkeypatch.setenv("PMD_STRICT", "1")
-    if says.startswith("6 of 6"):
-        check_winners(prediction, one, five)
-    else:
-        with pytest.raises(AssertionError):
-            check_winners(prediction, one, five)
 
 
 def test_side_by_side_gives_the_same_bits_as_alone(tmp_path: Path, tiny_corpus: Corpus) -> None:

@@ -59,7 +59,7 @@ def P(sizes, tau):
 # %% tags=["check", "points:2"]
 lesson02.PROBABILITIES.check(P)
 ### BEGIN HIDDEN TESTS
-lesson02.PROBABILITIES.check(P, seed=2)
+lesson02.PROBABILITIES.grade(P, seed=2)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -104,7 +104,7 @@ def ratio(sizes, tau):
 # %% tags=["check", "points:1"]
 lesson02.RATIO.check(ratio)
 ### BEGIN HIDDEN TESTS
-lesson02.RATIO.check(ratio, seed=2)
+lesson02.RATIO.grade(ratio, seed=2)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -129,7 +129,7 @@ def visits(sizes, tau, draws):
 # %% tags=["check", "points:2"]
 lesson02.VISITS.check(visits)
 ### BEGIN HIDDEN TESTS
-lesson02.VISITS.check(visits, seed=2)
+lesson02.VISITS.grade(visits, seed=2)
 ### END HIDDEN TESTS
 
 # %%

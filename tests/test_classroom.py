@@ -1,0 +1,112 @@
+"""A class in small: release, three submissions, grading, feedback and the list of grades, through nbgrader itself."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lessons.build import LESSONS, LessonError, load, versions
+from lessons.course import graded, make_course, total_points
+
+LESSON = "02_temperature_sampling"
+SOURCE = LESSONS / "src" / f"{LESSON}.py"
+
+
+# ---------------------------------------------------------------- the directory, without nbgrader
+
+
+def test_every_check_with_points_follows_an_exercise_and_is_locked() -> None:
+    nb = graded(load(SOURCE))
+    marks = [(cell.metadata["nbgrader"], cell) for cell in nb.cells if "nbgrader" in cell.metadata]
+    assert total_points(nb) == 5
+    kinds = [(mark["solution"], mark["grade"], mark["locked"]) for mark, _ in marks]
+    assert kinds == [(True, False, False), (False, True, True)] * 3
+    assert len({mark["grade_id"] for mark, _ in marks}) == len(marks)
+    assert all("BEGIN HIDDEN TESTS" in cell.source for mark, cell in marks if mark["grade"])
+
+
+def test_the_course_holds_the_lessons_with_points(tmp_path: Path) -> None:
+    made = make_course(tmp_path, ["02"])
+    assert [path.relative_to(tmp_path).as_posix() for path in made] == [f"source/{LESSON}/{LESSON}.ipynb"]
+    assert "course_id" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
+    with pytest.raises(LessonError, match="no lesson 99"):
+        make_course(tmp_path, ["99"])
+    with pytest.raises(LessonError, match="nothing in it is graded"):
+        make_course(tmp_path, ["00"])
+
+
+# ---------------------------------------------------------------- with nbgrader
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course with one assignment, graded for a perfect, a half-right and an empty submission."""
+    pytest.importorskip("nbgrader", reason="classroom tools are not installed: pip install -r requirements-dev.txt")
+    folder = tmp_path_factory.mktemp("course")
+    make_course(folder, ["02"])
+    nbgrader(folder, "generate_assignment", LESSON)
+    release = folder / "release" / LESSON / f"{LESSON}.ipynb"
+    for student in ("ada", "bob", "eve"):
+        shutil.copytree(release.parent, folder / "submitted" / student / LESSON)
+    solve(folder / "submitted" / "ada" / LESSON / f"{LESSON}.ipynb", {"P", "ratio", "visits"})
+    solve(folder / "submitted" / "bob" / LESSON / f"{LESSON}.ipynb", {"P"}, wrong={"ratio"})
+    for step in ("autograde", "generate_feedback"):
+        nbgrader(folder, step, LESSON)
+    nbgrader(folder, "export")
+    return folder
+
+
+def nbgrader(folder: Path, *words: str) -> None:
+    scripts = str(Path(sys.executable).parent)  # nbgrader starts alembic by name, active environment or not
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": scripts + os.pathsep + os.environ.get("PATH", "")}
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def solve(path: Path, names: set[str], wrong: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    """Write our own solutions of these exercises, or a wrong one, into a submission."""
+    answers = {cell.source.split("(")[0].removeprefix("def "): cell.source
+               for cell in versions(SOURCE, LESSONS)[LESSONS / "solutions" / f"{LESSON}.ipynb"].cells
+               if "exercise" in cell.metadata.get("tags", [])}  # fmt: skip
+    nb = nbformat.read(path, as_version=4)
+    for cell in nb.cells:
+        name = cell.source.split("(")[0].removeprefix("def ")
+        if "YOUR CODE HERE" in cell.source and name in names:
+            cell.source = answers[name]
+        elif "YOUR CODE HERE" in cell.source and name in wrong:
+            cell.source = f"def {name}(sizes, tau):\n    return 1.0"
+    nbformat.write(nb, path)
+
+
+@pytest.mark.slow
+def test_the_release_is_the_learners_notebook(course: Path) -> None:
+    release = nbformat.read(course / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
+    learner = versions(SOURCE, LESSONS)[LESSONS / f"{LESSON}.ipynb"]
+    assert [cell.source.rstrip() for cell in release.cells] == [cell.source.rstrip() for cell in learner.cells]
+
+
+@pytest.mark.slow
+def test_each_gets_the_points_of_what_is_solved(course: Path) -> None:
+    with open(course / "grades.csv", encoding="utf-8", newline="") as file:
+        rows = {row["student_id"]: (float(row["raw_score"]), float(row["max_score"])) for row in csv.DictReader(file)}
+    assert rows == {"ada": (5, 5), "bob": (2, 5), "eve": (0, 5)}
+
+
+@pytest.mark.slow
+def test_hidden_tests_are_in_no_release_and_feedback_says_what_is_wrong(course: Path) -> None:
+    released = (course / "release" / LESSON / f"{LESSON}.ipynb").read_text(encoding="utf-8")
+    assert "HIDDEN" not in released and ".grade(" not in released and "SOLUTION" not in released
+    pages = {student: (course / "feedback" / student / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
+             for student in ("ada", "bob", "eve")}  # fmt: skip
+    assert "Score: 5.0 / 5.0" in pages["ada"]
+    assert "Not attempted yet" in pages["eve"]
+    assert "expected" in pages["bob"]
