@@ -6,7 +6,7 @@
 # > cores, most of it waiting for one cell. **Difficulty**: 1 of 5. **You need**: a little Python; nothing about translation.
 #
 # **Contents**: the problem · six languages · two models, two tempers · a prediction · teaching each other · the frontier
-# · the weights · when does it help? · where to go next
+# · the weights · when does it help? · the map · where to go next
 
 # %% [markdown]
 # ## The problem
@@ -30,6 +30,7 @@ import pmd_lite as pmd
 from pmd_lite.data.toy import explain
 from pmd_lite.teaching import figures, plots, stories, widgets
 from pmd_lite.teaching.checks import check_winners
+from pmd_lite.teaching.notation import notation_table
 
 size = None  # papermill: -p size ci
 
@@ -159,6 +160,14 @@ stored.figure()
 
 # %%
 print(stored.reading())
+
+# %% [markdown]
+# ## The map
+#
+# The paper's symbols, where they stand in it, what they are called in the code, and which lesson explains them.
+
+# %%
+notation_table()
 
 # %% [markdown]
 # ## Takeaways
