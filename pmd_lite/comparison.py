@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_bootstrap, sentence_stats
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.run import Run
-from pmd_lite.training.rundir import read_json, write_atomic
+from pmd_lite.training.rundir import read_json, write_atomic, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,6 +200,27 @@ class Comparison:
 
     # ---- figures and files
 
+    def summary(self) -> dict[str, Any]:
+        """All that tables and figures show, as plain JSON: small enough to keep and to redraw without the runs."""
+        high, low = self.systems[0].runs[0].groups
+        systems = []
+        for system in self.systems:
+            steps, p = system.runs[0].curve("p", system.student)
+            differences = {name: [round(d.delta, 2), d.mark if len(self.seeds) > 1 else ""]
+                           for name, d in self.differences(system).items()}  # fmt: skip
+            systems.append({
+                "label": system.label, "method": system.entry.text,
+                "bleu": [_rounded(run.bleu(system.student)) for run in system.runs],
+                "dev_loss": [_rounded(run.best_dev_loss(system.student)) for run in system.runs],
+                "differences": differences, "steps": steps,
+                "p": {pair: [round(x, 4) for x in values] for pair, values in p.items()},
+            })  # fmt: skip
+        costs = {text: _rounded(by_purpose) for text, by_purpose in self.costs().items()}
+        return {"corpus": self.corpus.name, "sizes": dict(zip(self.corpus.pairs, self.corpus.sizes, strict=True)),
+                "seeds": self.seeds, "equal": self.folder, "overrides": self.about["overrides"],
+                "preset": self.about["preset"], "groups": [list(high), list(low)], "systems": systems,
+                "costs": costs}  # fmt: skip
+
     def plot_frontier(self) -> Figure:
         """Every system on the plane of low- and high-resource BLEU."""
         from pmd_lite.teaching import comparison
@@ -234,11 +256,12 @@ class Comparison:
         return comparison.cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
 
     def save(self) -> list[Path]:
-        """Write tables (Markdown) and figures (PNG and PDF) into the comparison's directory; returns the files."""
+        """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files."""
         from pmd_lite.teaching.plots import save_figure
 
         stem = "" if self.folder == "runs" else f"{self.folder}-"
-        files = []
+        write_json(self.path / f"{stem}summary.json", self.summary())
+        files = [self.path / f"{stem}summary.json"]
         for name, table in (("table", self.table()), ("costs", self.cost_table())):
             target = self.path / f"{stem}{name}.md"
             text = table.to_markdown() + "\n"
@@ -250,3 +273,7 @@ class Comparison:
             if figure is not None:
                 files += save_figure(figure, self.path / f"{stem}{name}")
         return files
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}

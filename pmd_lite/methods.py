@@ -55,7 +55,7 @@ _ROWS = (
            "Choi et al. 2023"),
     Method("multidds-s", ("multidds-s",), _ONE, "3 + 6 L per update",
            "learnt: more of what helps the dev gradients", "Wang et al. 2020", reported=("27.00", "18.24", "-", "-")),
-    Method("multiuat", ("multiuat",), _ONE, "3 + L K per update", "learnt: more of what the model is unsure of",
+    Method("multiuat", ("multiuat",), _ONE, "3 + L (K + 1) per update", "learnt: more of what the model is unsure of",
            "Wu et al. 2021", reported=("27.83", "19.76", "-", "-")),
     Method("chi-ibr", ("chi-ibr",), _ONE, "3", "worst mixture in a chi-square ball, renewed every epoch",
            "Zhou et al. 2021", "one tau=1 run", ("29.74", "23.44", "-", "-")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -224,10 +225,22 @@ def test_costs_by_hand(found: Comparison) -> None:
 def test_tables_and_figures_are_written(found: Comparison) -> None:
     found.save()
     names = {path.name for path in found.path.iterdir() if path.is_file()}
-    expected = {"table.md", "costs.md", "frontier.png", "frontier.pdf", "probabilities.png", "costs.png", "runs.json"}
+    expected = {"table.md", "costs.md", "frontier.png", "frontier.pdf", "probabilities.png", "costs.png", "runs.json",
+                "summary.json"}  # fmt: skip
     assert expected <= names
     assert "auto-pmd model_2" in (found.path / "table.md").read_text(encoding="utf-8")
     assert Comparison(found.path).table().to_text() == found.table().to_text()
+
+
+def test_the_summary_holds_what_the_table_shows(found: Comparison) -> None:
+    kept = json.loads(json.dumps(found.summary()))
+    assert [system["label"] for system in kept["systems"]] == [system.label for system in found.systems]
+    for stored, row in zip(kept["systems"], found.table().rows, strict=True):
+        means = [sum(bleu.values()) / 6 for bleu in stored["bleu"]]
+        assert sum(means) / 2 == pytest.approx(row[1].mean, abs=1e-3)  # type: ignore[union-attr]
+        assert len(stored["steps"]) == len(stored["p"]["fra-eng"]) == 2
+        assert sum(stored["p"][pair][0] for pair in stored["p"]) == pytest.approx(1, abs=1e-3)
+    assert kept["costs"]["lsmd"]["auxiliary"] == pytest.approx(found.costs()["lsmd"]["auxiliary"], abs=1e-3)
 
 
 def test_figures_say_in_words_what_they_show(found: Comparison) -> None:

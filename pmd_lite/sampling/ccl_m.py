@@ -90,7 +90,8 @@ class CCLMSampler(FixedSampler):
 
     def due(self, clock: Clock) -> bool:
         """Every `ccl_every` updates, and when the waiting ends."""
-        return clock.every(self.config.ccl_every) or 0 < clock.step == round(self.config.ccl_wait * clock.total)
+        waited = round(self.config.ccl_wait * clock.total)
+        return clock.every(self.config.ccl_every) or 0 < clock.step == waited < clock.total
 
     def update(self, student: int, probe: Probe) -> Events:
         """Measure competence on the dev set, let pairs in, and draw in proportion to 1/c.

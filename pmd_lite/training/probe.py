@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, collate
 from pmd_lite.data.tokens import EncodedSplit
@@ -90,14 +92,12 @@ class ModelProbe:
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, split, pair, tokens)
         self._trainer.cost.add("probe", batch, FORWARD_AND_BACKWARD)
-        was_training = learner.model.training
-        with preserved_rng():
+        with preserved_rng(), _preserved_mode(learner.model):
             torch.manual_seed(self._seed(student, split, pair))
             learner.model.train()
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = ce_loss(logp, batch.gold, learner.config.optim.label_smoothing) / batch.tokens
             grads = torch.autograd.grad(loss, list(learner.model.parameters()))
-        learner.model.train(was_training)
         return torch.cat([grad.reshape(-1) for grad in grads])
 
     def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
@@ -105,8 +105,8 @@ class ModelProbe:
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, "valid", pair, tokens)
         self._trainer.cost.add("probe", batch, FORWARD * (passes + 1))
-        was_training, top, entropy = learner.model.training, [], []
-        with preserved_rng(), torch.no_grad(), learner.autocast():
+        top, entropy = [], []
+        with preserved_rng(), _preserved_mode(learner.model), torch.no_grad(), learner.autocast():
             torch.manual_seed(self._seed(student, "valid", pair))
             learner.model.train()
             for _ in range(passes):
@@ -116,7 +116,6 @@ class ModelProbe:
             learner.model.eval()
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = float(ce_loss(logp, batch.gold, learner.config.optim.label_smoothing)) / batch.tokens
-        learner.model.train(was_training)
         last = torch.ones_like(batch.sentence, dtype=torch.bool)
         last[:-1] = batch.sentence[1:] != batch.sentence[:-1]  # every target ends with EOS
         return TokenStats(torch.stack(top), torch.stack(entropy), batch.sentence, last, loss)
@@ -153,3 +152,13 @@ class ModelProbe:
         for stream, state in zip(owner.streams, before[1], strict=True):
             stream.load_state_dict(state)
         return batches
+
+
+@contextmanager
+def _preserved_mode(model: nn.Module) -> Iterator[None]:
+    """Put the model back into train or eval mode, whatever happens inside."""
+    was_training = model.training
+    try:
+        yield
+    finally:
+        model.train(was_training)
