@@ -1,26 +1,30 @@
 """Your own parallel text as a checked corpus directory, from either of:
 
 * a directory with train, valid and test, in any form load_corpus reads (.tsv, plain pairs of files, .gz);
-* files that are not split yet: one .tsv a pair, named for it (all.fr-en.tsv.gz), or two plain files, source first
-  (all.fr all.en). They are split by cluster (data_scripts/clusters.py): no held-out line, nor a near-copy, is trained
-  on. Pairs that share enough lines get the same lines as valid and test.
+* files that are not split yet: one .tsv a pair, named for it (all.fr-en.tsv.gz); two plain files, source first
+  (all.fr all.en); translation memories (.tmx, .tmx.gz); Moses zips (fr-en.txt.zip, as OPUS has them). They are split by
+  cluster (data_scripts/clusters.py): no held-out line, nor a near-copy, is trained on. Pairs that share enough lines
+  get the same lines as valid and test.
+
+The pair of a .tmx or .zip is told by --pair, else by the name of the file (NAME.fr-en.tmx), else by what is inside.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import re
 import sys
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from data_scripts.clusters import Pair, cut_corpus
+from data_scripts.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
+from pmd_lite.data.reading import split_pair
 from pmd_lite.errors import UserError
 
-Rows = list[tuple[str, str]]
+_TMX = re.compile(r".*\.tmx(?:\.gz)?", re.IGNORECASE)
+_ZIP = re.compile(r".*\.zip", re.IGNORECASE)
 _TSV = re.compile(r"(?:.*\.)?([A-Za-z0-9_]+-[A-Za-z0-9_]+)\.tsv(?:\.gz)?")
 _PLAIN = re.compile(r"(?P<stem>.*?)\.(?P<lang>[A-Za-z0-9_]+)(?:\.gz)?")
 
@@ -28,6 +32,7 @@ _PLAIN = re.compile(r"(?P<stem>.*?)\.(?P<lang>[A-Za-z0-9_]+)(?:\.gz)?")
 def build(
     out: Path,
     *inputs: Path,
+    pairs: Sequence[str] = (),
     valid: int = 500,
     test: int = 500,
     seed: int = 0,
@@ -39,17 +44,25 @@ def build(
     """Check `inputs` (one split directory, or unsplit files), split if need be, write the corpus `out` and return it.
 
     `valid` and `test` are sentence pairs a language pair, for unsplit files; both shrink to a quarter of small texts.
-    Raises UserError for whatever is wrong with the text (file:line and remedy), or when it is too small to be split.
+    `pairs` ("fr-en", source first): which to read from .tmx and .zip files. What is skipped there, and sides that do
+    not look like their language, are told on stderr. Raises UserError for whatever is wrong with the text (file:line
+    and remedy), for two sides that look swapped, or when the text is too small to be split.
     """
+    notes: list[str] = []
     if len(inputs) == 1 and Path(inputs[0]).is_dir():
+        if pairs:
+            raise UserError(f"--pair is for .tmx and .zip files; in {inputs[0]} the names of the files tell the pairs.")
         corpus = load_corpus(inputs[0])
+        for pair in corpus.pairs:
+            notes += check_sides(corpus.train[pair], pair, corpus.train[pair].name)
     else:
         if valid < 1 or test < 1:
             raise UserError(f"valid={valid}, test={test}: both must be 1 or more sentence pairs.")
-        corpus = _split({pair: _read(files) for pair, files in _name_pairs(inputs).items()}, valid, test, seed)
+        texts, notes = _read_all(inputs, pairs)
+        corpus = _split(texts, valid, test, seed)
     name = name or Path(out).name
     written = write_corpus(corpus, out, name=name, licence=licence, source=source, overwrite=overwrite)
-    for line in corpus.warnings:
+    for line in (*notes, *corpus.warnings):
         print(line, file=sys.stderr)
     for pair in corpus.pairs:
         texts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
@@ -64,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="local", description=__doc__, formatter_class=raw)
     parser.add_argument("inputs", nargs="+", type=Path, help="a split directory, or unsplit files")
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
+    pair = {"action": "append", "dest": "pairs", "default": [], "metavar": "SOURCE-TARGET"}
+    parser.add_argument("--pair", help="read this pair from the .tmx and .zip files; may be given again", **pair)
     parser.add_argument("--valid", type=int, default=500, help="pairs for validation, of unsplit files (default 500)")
     parser.add_argument("--test", type=int, default=500, help="pairs for testing, of unsplit files (default 500)")
     parser.add_argument("--seed", type=int, default=0, help="decides which lines are held out (default 0)")
@@ -80,66 +95,59 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _name_pairs(inputs: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
-    """pair -> its .tsv file or its two plain files, from the names of the files in the order given."""
-    found: dict[str, tuple[Path, ...]] = {}
+def _read_all(inputs: Sequence[Path], pairs: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
+    """pair -> its sentence pairs, and notes, from files of all kinds in the order given."""
+    for pair in pairs:
+        split_pair(pair, "--pair")
+    texts: dict[str, Rows] = {}
+    notes: list[str] = []
+    for name, files in _group(inputs):
+        if name is not None:
+            found, said = {name: read_text(*files)}, []
+        else:
+            found, said = (read_moses if _ZIP.fullmatch(files[0].name) else read_tmx)(files[0], pairs)
+        for pair, rows in found.items():
+            _refuse_again(pair, texts, files[-1])
+            texts[pair] = rows
+            said += check_sides(rows, pair, str(files[0]))
+        notes += said
+    if missing := [pair for pair in pairs if pair not in texts]:
+        raise UserError(f"--pair {missing[0]}: no file holds it; they hold {', '.join(texts)}.")
+    return texts, notes
+
+
+def _group(inputs: Sequence[Path]) -> list[tuple[str | None, tuple[Path, ...]]]:
+    """Which files belong together, with their pair: one .tsv, or two plain files. None: the file itself tells it."""
+    groups: list[tuple[str | None, tuple[Path, ...]]] = []
     waiting: list[Path] = []
     for file in map(Path, inputs):
         if file.name.startswith(("valid.", "test.")) or file.is_dir():
             raise UserError(f"{file}: text that is split already is given as one directory, alone: {file.parent}.")
-        files: tuple[Path, ...]
+        known = [name for name, _ in groups if name]  # so that it is told before any is read
         if tsv := _TSV.fullmatch(file.name):
-            pair, files = tsv[1], (file,)
+            _refuse_again(tsv[1], known, file)
+            groups.append((tsv[1], (file,)))
+        elif _TMX.fullmatch(file.name) or _ZIP.fullmatch(file.name):
+            groups.append((None, (file,)))
         elif not waiting:
             waiting.append(file)
-            continue
         else:
             src, trg = (_PLAIN.fullmatch(side.name) for side in (waiting[0], file))
             if not src or not trg or src["stem"] != trg["stem"]:
                 break
-            pair, files = f"{src['lang']}-{trg['lang']}", (waiting.pop(), file)
-        if pair in found:
-            raise UserError(f"{file}: the pair {pair} is given twice. Join its files first.")
-        found[pair] = files
-    if waiting or not found:
+            pair = f"{src['lang']}-{trg['lang']}"
+            _refuse_again(pair, known, file)
+            groups.append((pair, (waiting.pop(), file)))
+    if waiting or not groups:
         which = f"{waiting[0]}: its other side does not follow. " if waiting else ""
-        raise UserError(f"{which}Give files named like all.fr-en.tsv, or two by two like all.fr all.en, source first.")
-    return found
+        raise UserError(f"{which}Give files named like all.fr-en.tsv, or two by two like all.fr all.en, source first, "
+                        "or .tmx and .zip files.")  # fmt: skip
+    return groups
 
 
-def _read(files: Sequence[Path]) -> Rows:
-    """The sentence pairs of one .tsv file or of two plain files. Raises UserError with file and line."""
-    if len(files) == 1:
-        rows = [line.split("\t") for line in _lines(files[0])]
-    else:
-        src, trg = (_lines(file) for file in files)
-        if len(src) != len(trg):
-            raise UserError(
-                f"{files[0]} has {len(src):,} lines and {files[1]} has {len(trg):,}: line n of one must translate "
-                "line n of the other. Restore both from their source."
-            )
-        rows = [list(sides) for sides in zip(src, trg, strict=True)]
-    for number, row in enumerate(rows, 1):
-        if len(row) != 2 or not all(side.strip() for side in row):
-            file = files[0] if len(files) == 1 or not row[0].strip() else files[1]
-            what = "no `source TAB target` with text on both sides" if len(files) == 1 else "a blank line"
-            raise UserError(f"{file}:{number}: {what}. Repair the line, or remove it (on both sides).")
-    return [(row[0].strip(), row[1].strip()) for row in rows]
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        data = file.read_bytes()
-        text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{file}: no sound gzip file ({error}). Fetch or pack it again.") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise UserError(f"{file}:{line}: not UTF-8. Save the file as UTF-8.") from None
-    except OSError as error:
-        raise UserError(f"{file} cannot be read ({error.strerror}). Check its name.") from None
-    # Never splitlines(): U+2028 and its like inside a sentence would shift every line after it.
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
+def _refuse_again(pair: str, known: Collection[str], file: Path) -> None:
+    if pair in known:
+        raise UserError(f"{file}: the pair {pair} is given twice. Join its files first.")
 
 
 def _split(texts: Mapping[str, Rows], valid: int, test: int, seed: int) -> Corpus:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import arg
 
-from pmd_lite import api, commands
+from pmd_lite import api, commands, data_command
 from pmd_lite.config import (
     Config,
     DistillConfig,
@@ -120,7 +120,7 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "translate": commands.translate, "evaluate": commands.evaluate, "show": commands.show,
-            "data": commands.data, "methods": commands.methods, "compare": commands.compare,
+            "data": data_command.data, "methods": commands.methods, "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -10,14 +10,12 @@ from tyro.conf import Positional, arg
 
 from pmd_lite import api
 from pmd_lite.building import SAMPLERS
-from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
-from pmd_lite.data.toy_world import WORLDS
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.methods import METHODS, get_method
 from pmd_lite.run import Run, bleu_table
-from pmd_lite.sampling.temperature import temperature_probabilities
 
 
 def translate(
@@ -105,63 +103,6 @@ def draw(seen: list[Run], scored: list[Run]) -> None:
             print(*save_figure(run.plot_alphas(), folder / "alphas"))
     if scored:
         print(*save_figure(scored[-1].plot_frontier(*scored[:-1]), scored[-1].path / "figures" / "frontier"))
-
-
-def data(
-    name: Positional[str],
-    inputs: Positional[tuple[Path, ...]] = (),
-    out: Path | None = None,
-    seed: int = 0,
-    direction: Literal["m2o", "o2m"] = "m2o",
-    overwrite: bool = False,
-) -> None:
-    """Build, or look at, a corpus directory.
-
-    Args:
-        name: longtail, toy or hard (invented languages), catalogs6 (six real languages from installed packages),
-            local (your own parallel files), or show.
-        inputs: for local, files or directories; for show, the corpus directory.
-        out: the directory to write.
-        seed: of what is drawn at random.
-        direction: for the invented languages: many-to-one or one-to-many.
-        overwrite: replace another corpus in the directory.
-    """
-    if name == "show":
-        if len(inputs) != 1:
-            raise UserError("data show takes one corpus directory")
-        _show_corpus(inputs[0])
-        return
-    if out is None:
-        raise UserError(f"data {name} needs --out DIR, the directory to write")
-    if name in WORLDS:
-        write_corpus(api.load_corpus(name, seed=seed, direction=direction), out, overwrite=overwrite)
-    elif name == "catalogs6":
-        from data_scripts import catalogs6
-
-        catalogs6.build(out, seed=seed, overwrite=overwrite)
-    elif name == "local":
-        from data_scripts import local
-
-        local.build(out, *inputs, seed=seed, overwrite=overwrite)
-    else:
-        raise UserError(f"no corpus {name!r}; there are {', '.join(WORLDS)}, catalogs6, local, and show")
-    _show_corpus(out)
-
-
-def _show_corpus(path: Path) -> None:
-    corpus = load_corpus(path)
-    print(f"{corpus.name}: {corpus.direction}, licence {corpus.licence}")
-    shares = [temperature_probabilities(corpus.sizes, tau).tolist() for tau in (1, 5)]
-    rows = [
-        [pair, len(corpus.train[pair]), len(corpus.valid[pair]), len(corpus.test[pair]), shares[0][i], shares[1][i]]
-        for i, pair in enumerate(corpus.pairs)
-    ]
-    print(Table(["pair", "train", "valid", "test", "share tau=1", "share tau=5"], rows, best=None, digits=3).to_text())
-    for pair in corpus.pairs:
-        src, trg = corpus.train[pair][0]
-        print(f"{pair}: {src}  ->  {trg}")
-    for warning in corpus.warnings:
-        print(f"note: {warning}")
 
 
 def methods(names: Positional[tuple[str, ...]] = ()) -> None:

@@ -35,6 +35,7 @@ FLOORS = {
     "run": 6,
     "cli": 6,
     "commands": 6,
+    "data_command": 6,
     "__init__": 6,
     "__main__": 6,
     "teaching": 7,

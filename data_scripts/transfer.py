@@ -1,0 +1,233 @@
+"""One connection: the rest of a remote file into name.part, as far as the server lets it come. See fetch.py."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tqdm import tqdm
+
+_CHUNK = 1 << 18
+_HEAD = 512  # bytes that are enough to know a web page
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+_HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)\b", re.IGNORECASE)
+_PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zip")
+_BUSY = (408, 425, 429)  # beside 5xx: the same request may be granted later
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One file that several addresses hold.
+
+    Where the content behind an address may change, put a revision into the address, and into `name` or the folder.
+    """
+
+    urls: tuple[str, ...]
+    """Mirrors, tried in this order. https; http where `sha256` is given, and for this machine."""
+    name: str
+    """Of the file on disk, without a folder."""
+    size: int | None = None
+    """Bytes."""
+    sha256: str | None = None
+    """In hex."""
+
+
+class Failed(Exception):
+    """One address does not give the file: go to the next. `unreachable`: it did not even answer."""
+
+    def __init__(self, why: str, unreachable: bool = False) -> None:
+        super().__init__(why)
+        self.unreachable = unreachable
+
+
+class Broken(Exception):
+    """It may work the next time: go on, after `wait` seconds at least. `connected`: the server answered.
+
+    `stale`: what is there of the file does not belong to what the server has now.
+    """
+
+    def __init__(self, why: str, wait: float = 0.0, connected: bool = True, stale: bool = False) -> None:
+        super().__init__(why)
+        self.wait, self.connected, self.stale = wait, connected, stale
+
+
+def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -> None:
+    """Append to name.part what it lacks; returns when it has all bytes. Raises Failed, Broken, and OSError of the disk.
+
+    name.part is gone on with only if name.part.json says that its bytes came from this address, and the server that
+    the file is the same still: by its ETag, its date and its length.
+    """
+    part = beside(path, ".part")
+    known = read_json(beside(path, ".part.json"))
+    start = part.stat().st_size if part.exists() else 0
+    tellable = known.get("etag") or known.get("modified") or remote.sha256
+    if known.get("url") != url or not isinstance(known.get("size"), int) or not tellable or start > known["size"]:
+        start = 0
+    elif start == known["size"]:
+        return
+    headers = {"User-Agent": "pmd_lite", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+        strong = not str(known.get("etag", "")).startswith("W/") and known.get("etag")
+        if validator := strong or known.get("modified"):
+            headers["If-Range"] = validator  # a changed file then comes from its beginning, with status 200
+    with _open(urllib.request.Request(url, headers=headers), remote, timeout) as response:
+        more = response.status == 206
+        total = _resumed_total(response, start) if more else _total(response, remote)
+        tags = {key: response.headers.get(name, "") for key, name in (("etag", "ETag"), ("modified", "Last-Modified"))}
+        seen = {"url": url, "size": total, **tags}
+        if more and seen != known:
+            raise Broken("the remote file changed during the download", stale=True)
+        first = _first(response, remote)
+        if not more:
+            start = 0
+            discard(path)  # before the new .part.json: it would vouch for the old bytes
+            write_json(beside(path, ".part.json"), seen)
+        _copy(first, response, part, start, total, show)
+
+
+def unsafe(url: str, remote: Remote) -> str:
+    """Why the address is not asked, or nothing."""
+    parts = urlsplit(url)
+    if not url.isascii() or re.search(r"[\x00-\x20]", url):
+        return "an address has no spaces and no letters beyond ASCII; write them as %20 and so on"
+    if parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOCAL or remote.sha256)):
+        return ""
+    return "only https is used, or http where the sha256 is known"
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects (a file host often answers with the address of its store), to safe addresses only."""
+
+    def __init__(self, remote: Remote) -> None:
+        self.remote = remote
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if fault := unsafe(newurl, self.remote):
+            raise Failed(f"redirected to {newurl}: {fault}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(request: urllib.request.Request, remote: Remote, timeout: float) -> Any:
+    """The response of a server that has the file, or Failed or Broken."""
+    handlers: list[urllib.request.BaseHandler] = [_Redirects(remote)]
+    if urlsplit(request.full_url).hostname in _LOCAL:
+        handlers.append(urllib.request.ProxyHandler({}))  # this machine is not behind its own proxy
+    try:
+        return urllib.request.build_opener(*handlers).open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        error.close()
+        why = f"HTTP {error.code} {error.reason}"
+        if error.code == 416:  # the file is shorter now than what is there of it
+            raise Broken(why, stale=True) from error
+        if error.code in _BUSY or error.code >= 500:
+            after = error.headers.get("Retry-After") or ""
+            raise Broken(why, float(after) if after.isdecimal() else 0.0) from error
+        raise Failed(why) from error
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLError):
+            raise Failed(f"no safe connection ({error.reason})") from error
+        raise Broken(str(error.reason), connected=False) from error
+    except (OSError, http.client.HTTPException) as error:  # connected, but no answer
+        raise Broken(_why(error)) from error
+
+
+def _total(response: Any, remote: Remote) -> int | None:
+    """Bytes of the file that begins here; None where the server marks its end in another way than by a length."""
+    length = response.headers.get("Content-Length", "")
+    total = int(length) if length.isdecimal() else None
+    if total is None and not response.chunked and remote.size is None and not remote.sha256:
+        raise Failed("the server does not say how long the file is, so that a cut would go unnoticed")
+    if None not in (total, remote.size) and total != remote.size:
+        raise Failed(f"expected {remote.size:,} bytes, the server has {total:,}")
+    return total
+
+
+def _resumed_total(response: Any, start: int) -> int:
+    """Bytes of the whole file of which a part from `start` on comes."""
+    header = response.headers.get("Content-Range", "")
+    found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", header.strip())
+    if not start:
+        raise Failed(f"the server sends a part of the file ({header}) where all of it was asked for")
+    if not found or int(found[1]) != start:
+        raise Broken(f"byte {start:,} and on were asked for, the server answers {header!r}", stale=True)
+    return int(found[2]) + 1 if found[3] == "*" else int(found[3])
+
+
+def _first(response: Any, remote: Remote) -> bytes:
+    """The first bytes, once they look like the file; Failed for a web page or an unknown encoding."""
+    first = _receive(response, _HEAD, whole=True)
+    if not remote.name.lower().endswith((".html", ".htm")):
+        looks = response.status != 206 and _HTML.match(first)
+        if looks or response.headers.get_content_type() == "text/html":
+            raise Failed("a web page (HTML) came instead of the file: an error, a notice or a form to log in, perhaps")
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity" and not remote.name.lower().endswith(_PACKED):  # some servers announce a .gz like this
+        raise Failed(f"sent in the encoding {encoding!r}, which was not asked for")
+    return first
+
+
+def _receive(response: Any, most: int, whole: bool = False) -> bytes:
+    """`most` bytes if `whole` (fewer where the body ends), else what has come of them; nothing after the end."""
+    try:
+        return response.read(most) if whole else response.read1(most)
+    except (OSError, http.client.HTTPException) as error:
+        raise Broken(_why(error)) from error
+
+
+def _copy(chunk: bytes, response: Any, part: Path, start: int, total: int | None, show: bool) -> None:
+    """The first bytes and all that follow, appended to name.part."""
+    have, silent = start, None if show else True  # None: only on a terminal
+    with (
+        open(part, "ab") as file,
+        tqdm(total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=silent) as bar,
+    ):
+        while chunk:
+            file.write(chunk)
+            have += len(chunk)
+            bar.update(len(chunk))
+            most = _CHUNK if total is None else min(_CHUNK, total - have)  # some servers do not close at the end
+            chunk = _receive(response, most) if most else b""
+    if total is not None and have < total:
+        raise Broken(f"cut off after {have:,} of {total:,} bytes")
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file of that ending that belongs to `path`."""
+    return path.with_name(path.name + ending)
+
+
+def discard(path: Path) -> None:
+    """Delete name.part and what is known about it."""
+    beside(path, ".part").unlink(missing_ok=True)
+    beside(path, ".part.json").unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Mapping[str, object]) -> None:
+    """Whole or not at all."""
+    temporary = beside(path, ".tmp")
+    temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The values, or none where there is no such file or it is damaged."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
