@@ -27,6 +27,10 @@ from pmd_lite.training.rundir import RunDir, write_json
 from pmd_lite.training.trainer import Trainer
 
 
+LARGE = 200_000
+"""Training pairs from which a corpus is encoded into a cache beside the run directories."""
+
+
 def load_corpus(
     name: str | Path = "longtail",
     *,
@@ -121,7 +125,9 @@ def _train(
     shared: Path | None,
 ) -> None:  # fmt: skip
     tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
-    encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
+    # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
+    cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
+    encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
     wanted = auxiliary.wanted(row, corpus, config, encoded)
     train_one = functools.partial(train, show=show)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 import sentencepiece as spm
 from hypothesis import given, settings
@@ -224,6 +226,19 @@ def test_per_language_models_share_equal_pieces(byte_fallback: bool) -> None:
     assert not any("к" in piece or "k" in piece for piece in letters)  # French has learnt from French alone
 
 
+@pytest.mark.parametrize("tags", ["paper", "released"])
+def test_flat_ids_are_the_same_ids(tags: Literal["paper", "released"]) -> None:
+    tokenizer = train_tokenizer(corpus(fr_en=FRENCH, de_en=FRENCH), TokenizerConfig(vocab_size=200, tags=tags))
+    texts = ["le chat dort", "", "\u0436", "le"]
+    for side in ("src", "trg"):
+        ids, lengths = tokenizer.encode_flat(texts, "de-en", side, threads=2)
+        lists = tokenizer.encode(texts, "de-en", side)
+        assert ids.tolist() == [i for sentence in lists for i in sentence]
+        assert lengths.tolist() == [len(sentence) for sentence in lists]
+    ids, lengths = tokenizer.encode_flat([], "de-en", "src")
+    assert (ids.tolist(), lengths.tolist()) == ([], [])
+
+
 # ---- the sample
 
 
@@ -244,6 +259,21 @@ def test_sample_follows_the_temperature() -> None:
     head, tail = counts(2.0, 1_000)  # sqrt(400) : sqrt(4) = 10 : 1 of 404
     assert (sum(head), sum(tail)) == (367, 37)
     assert sum(map(sum, counts(0.001, 1_000))) == 405  # no overflow; the tail keeps one sentence
+
+
+@pytest.mark.parametrize("block", [3, 10, 1000])
+def test_a_sample_drawn_by_blocks_takes_every_pair_equally_often(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", block)
+    text = corpus(fr_en=[(f"f{n}", f"e{n}") for n in range(25)]).train["fr-en"]
+    rng, taken = np.random.default_rng(5), Counter()
+    for _ in range(1000):
+        rows = [int(src[1:]) for src, _ in module._some(text, 10, rng)]
+        assert len(rows) == 10 and rows == sorted(set(rows))
+        taken.update(rows)
+    # 400 expected of each of the 25; the standard deviation of such a count is sqrt(1000 * 0.4 * 0.6) = 15.5.
+    assert min(taken.values()) > 400 - 4 * 15.5 and max(taken.values()) < 400 + 4 * 15.5
+    assert list(module._some(text, 25, rng)) == list(text)
+    assert list(module._some(text, 0, rng)) == []
 
 
 def test_temperature_gives_a_tail_language_pieces() -> None:

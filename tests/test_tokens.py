@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import mmap
+import os
 import re
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -16,8 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmd_lite.config import TokenizerConfig
+from pmd_lite.data import reading
 from pmd_lite.data import tokens as module
-from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, TokenArray, encode_corpus
 from pmd_lite.errors import UserError
@@ -162,12 +168,77 @@ def test_cached_is_the_same_and_not_made_twice(
     assert same(encode_corpus(text, tokenizer, max_len, folder), fresh)
     (name,) = cached(folder)
     assert re.fullmatch(r"encoded-[0-9a-f]{16}", name)
-    monkeypatch.setattr(Tokenizer, "encode", broken_encode)
+    monkeypatch.setattr(Tokenizer, "encode_flat", broken_encode)
     again = encode_corpus(text, tokenizer, max_len, folder)
     assert same(again, fresh)
     assert cached(folder) == [name]
+    assert {split.src.flat.dtype for split in again.train} == {np.dtype(np.uint16)}
     for split in again.train:  # still the file's pages, though sentences were left out
         assert is_mapped(split.src.flat) and is_mapped(split.trg.flat)
+
+
+@pytest.mark.parametrize(("vocab_size", "kind"), [(1 << 16, np.uint16), ((1 << 16) + 1, np.int32)])
+def test_ids_take_two_bytes_as_long_as_they_fit(
+    tokenizer: Tokenizer, vocab_size: int, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "vocab_size", vocab_size)
+    for cache in (None, tmp_path):
+        flat = encode_corpus(corpus(), tokenizer, 1000, cache).train[0].trg.flat
+        assert flat.dtype == kind
+        assert flat[: len(tokenizer.encode_trg(*corpus().train["fr-en"][0][1:], "fr-en"))].tolist() == (
+            tokenizer.encode_trg(corpus().train["fr-en"][0][1], "fr-en")
+        )
+
+
+def test_long_arrays_are_mapped_whatever_is_left_out(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = encode_corpus(corpus(), tokenizer, 20, tmp_path)
+    monkeypatch.setattr(reading, "_CHUNK", 64)  # 8 numbers are many now
+    monkeypatch.setattr(module, "_ROWS", 7)
+    mapped = encode_corpus(corpus(), tokenizer, 20, tmp_path)
+    assert same(mapped, fresh)
+    for array in (mapped.train[0].src.lengths, mapped.train[0].src.starts, mapped.train[1].trg.lengths):
+        assert is_mapped_file(array)
+
+
+@pytest.mark.parametrize("form", [".tsv", ".tsv.gz", "crlf", "no last line end", "plain"])
+def test_text_that_needs_room_is_spooled_to_disk_unchanged(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever cannot be mapped as it stands goes, above a size, into a temporary file."""
+    lines = [("ein " * (n % 5 + 1) + str(n), f"\u4e00 {n}") for n in range(50)]
+    lines[7] = ("two\ttabs", "dropped")
+    good = [pair for pair in lines if "\t" not in pair[0]]
+    for split, text in (("train", lines), ("valid", [("a", "b")]), ("test", [("c", "d")])):
+        if form == "plain":
+            for side, code in ((0, "de"), (1, "en")):
+                body = "".join(f"{pair[side]}\n" for pair in text)
+                (tmp_path / f"{split}.de-en.{code}").write_bytes(body.encode())
+            continue
+        data = "".join(f"{src}\t{trg}\n" for src, trg in text).encode()
+        if form == "crlf":
+            data = data.replace(b"\n", b"\r\n")
+        elif form == "no last line end":
+            data = data[:-1]
+        packed = form == ".tsv.gz"
+        (tmp_path / f"{split}.de-en.tsv{'.gz' * packed}").write_bytes(gzip.compress(data) if packed else data)
+    whole = load_corpus(tmp_path, strict=False)
+    monkeypatch.setattr(reading, "_CHUNK", 64)
+    monkeypatch.setattr(reading, "_LINES", 3)
+    pieces = load_corpus(tmp_path, strict=False)
+    train = pieces.train["de-en"]
+    assert list(train) == list(whole.train["de-en"]) == good
+    assert [train[i] for i in (48, 0, -1)] == [good[48], good[0], good[-1]]
+    assert train.where(7).endswith(":9")
+    assert (pieces.fingerprint, pieces.warnings) == (whole.fingerprint, whole.warnings)
+    assert isinstance(train._view.obj, mmap.mmap) and is_mapped_file(train._tabs)
+
+
+def is_mapped_file(values: Any) -> bool:
+    while isinstance(values, np.ndarray | memoryview):
+        values = values.base if isinstance(values, np.ndarray) else values.obj
+    return isinstance(values, mmap.mmap)
 
 
 def is_mapped(values: object) -> bool:
@@ -196,24 +267,68 @@ def test_key_changes_with_whatever_decides_the_ids(tokenizer: Tokenizer, tmp_pat
         assert same(encoded, encode_corpus(other_text, other, 1000))
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt(), UserError("no")])
-def test_an_interrupted_writer_leaves_nothing(
-    tokenizer: Tokenizer, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save, calls = module._save, iter(range(100))
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 sentences a block, a flush every second block."""
+    monkeypatch.setattr(module, "_BLOCK", 5)
+    monkeypatch.setattr(module, "_COMMIT", 2)
 
-    def fail_in_the_middle(path: Path, values: Any) -> None:
-        if next(calls) == 5:
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("encoded-*/*")}
+
+
+def encoded_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list to which every sentence is added that is encoded from now on."""
+    seen: list[str] = []
+    encode_flat = Tokenizer.encode_flat
+
+    def spy(self: Tokenizer, texts: Sequence[str], *rest: Any) -> Any:
+        seen.extend(texts)
+        return encode_flat(self, texts, *rest)
+
+    monkeypatch.setattr(Tokenizer, "encode_flat", spy)
+    return seen
+
+
+class Stop(BaseException):
+    """Nobody catches it."""
+
+
+def stop_after(commits: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, numbers = module._commit, iter(range(1000))
+
+    def fail(path: Path, done: Any) -> None:
+        if next(numbers) == commits:
             raise error
-        save(path, values)
+        commit(path, done)
 
+    monkeypatch.setattr(module, "_commit", fail)
+
+
+# Flushes of a side of fr-en train (41 sentences): after 10, 20, 30, 40, 41; de-en (40): 10, 20, 30, 40; valid (9): 9.
+@pytest.mark.parametrize(("commits", "kept"), [(0, 0), (1, 10), (5, 41), (7, 61), (17, 152), (20, 180), (21, 189)])
+@pytest.mark.parametrize("error", [Stop(), OSError("disk full"), UserError("no")])
+@pytest.mark.usefixtures("small_steps")
+def test_what_an_interrupted_writer_flushed_is_not_encoded_again(
+    tokenizer: Tokenizer, error: BaseException, commits: int, kept: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path / "straight")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_save", fail_in_the_middle)
+        stop_after(commits, error, patch)
         with pytest.raises(UserError if isinstance(error, OSError) else type(error)):
-            encode_corpus(corpus(), tokenizer, 1000, tmp_path)
-    assert cached(tmp_path) == []
-    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
-    assert len(cached(tmp_path)) == 1
+            encode_corpus(corpus(), tokenizer, 1000, tmp_path / "broken")
+    (name,) = cached(tmp_path / "broken")
+    assert name.endswith(".part")
+    for file in (tmp_path / "broken" / name).glob("*.npy"):
+        with file.open("ab") as end:
+            end.write(b"not flushed")  # and so it may be anything
+    seen = encoded_lines(monkeypatch)
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path / "broken")
+    assert len(seen) == 198 - kept  # 2 (41 + 40) + 4 * 9 sentences
+    assert files_of(tmp_path / "broken") == files_of(tmp_path / "straight")
+    assert len(cached(tmp_path / "broken")) == 1
 
 
 def test_the_last_step_is_one_rename(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,37 +339,91 @@ def test_the_last_step_is_one_rename(tokenizer: Tokenizer, tmp_path: Path, monke
         patch.setattr(Path, "rename", interrupt)
         with pytest.raises(KeyboardInterrupt):
             encode_corpus(corpus(), tokenizer, 1000, tmp_path)
-    assert cached(tmp_path) == []
+    seen = encoded_lines(monkeypatch)
+    assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), encode_corpus(corpus(), tokenizer, 1000))
+    assert len(seen) == 198  # those in memory
+    (folder,) = tmp_path.iterdir()
+    assert {path.suffix for path in folder.iterdir()} == {".npy"}
 
 
-def test_what_a_killed_writer_left_is_not_read_and_goes(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    fresh = encode_corpus(corpus(), tokenizer, 1000)
-    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
-    (name,) = cached(tmp_path)
-    half = tmp_path / f"{name}.0123.tmp"
-    (tmp_path / name).rename(half)
-    next(half.glob("*.npy")).unlink()
-    (tmp_path / "notes.tmp").write_text("mine", encoding="utf-8")
-    assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), fresh)
-    assert cached(tmp_path) == [name, "notes.tmp"]
+KILLED = """
+import os, pathlib
+from pmd_lite.data import tokens
+from tests.test_tokens import corpus, encode_corpus
+from pmd_lite.data.tokenizer import Tokenizer
+tokens._BLOCK, tokens._COMMIT, commit = 5, 2, tokens._commit
+def kill(path, done):
+    commit(path, done)
+    if len(done) == 3:
+        os.kill(os.getpid(), 9)
+tokens._commit = kill
+encode_corpus(corpus(), Tokenizer.load(pathlib.Path("tokenizer")), 1000, pathlib.Path("cache"))
+"""
 
 
-def test_a_second_writer_takes_what_the_first_wrote(
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory cannot be locked there")
+@pytest.mark.usefixtures("small_steps")
+def test_a_killed_process_blocks_nobody(
     tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, save, others = corpus(), module._save, []
+    tokenizer.save(tmp_path / "tokenizer")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    seen = encoded_lines(monkeypatch)
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path / "cache")
+    assert len(seen) == 198 - 82 - 10  # the third side, 10 sentences in
+    assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path / "cache"), encode_corpus(corpus(), tokenizer, 1000))
 
-    def another_is_faster(path: Path, values: Any) -> None:
-        if not others:
-            others.append(path)  # first, so that the other process, here a nested call, writes as usual
-            others.append(encode_corpus(text, tokenizer, 1000, tmp_path))
-        save(path, values)
 
-    monkeypatch.setattr(module, "_save", another_is_faster)
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(file.read_bytes()[:150])])
+@pytest.mark.usefixtures("small_steps")
+def test_a_damaged_unfinished_cache_says_what_to_delete(
+    tokenizer: Tokenizer, damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(7, Stop(), patch)
+        with pytest.raises(Stop):
+            encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (file,) = tmp_path.glob("*/train.fr-en.trg.npy")
+    damage(file)
+    with pytest.raises(UserError, match=rf"{re.escape(str(file))}.* damaged. Delete {re.escape(str(file.parent))};"):
+        encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_second_writer_waits_and_takes_what_the_first_wrote(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, commit, found = corpus(), module._commit, []
+    second = threading.Thread(target=lambda: found.append(encode_corpus(text, tokenizer, 1000, tmp_path)))
+
+    def begin_the_second(path: Path, done: Any) -> None:
+        if not second.ident:
+            second.start()
+            second.join(0.2)
+            assert not found
+        commit(path, done)
+
+    monkeypatch.setattr(module, "_commit", begin_the_second)
+    seen = encoded_lines(monkeypatch)
     mine = encode_corpus(text, tokenizer, 1000, tmp_path)
-    assert len(others) == 2
-    assert same(mine, others[1])
+    second.join()
+    assert same(mine, found[0])
+    assert len(seen) == 198
     assert len(cached(tmp_path)) == 1
+
+
+def test_a_writer_that_comes_when_all_is_done_leaves_nothing(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    exists, answers = Path.exists, iter([False, False])
+    monkeypatch.setattr(Path, "exists", lambda self: next(answers, exists(self)) if self == folder else exists(self))
+    monkeypatch.setattr(Tokenizer, "encode_flat", broken_encode)
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    assert cached(tmp_path) == [folder.name]
 
 
 def test_many_writers_at_once(tokenizer: Tokenizer, tmp_path: Path) -> None:

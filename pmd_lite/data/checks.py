@@ -1,6 +1,7 @@
 """What a corpus has to pass before anything is trained on it: line by line, then across splits and pairs.
 
-Everything runs over flat bytes with numpy; Python looks at single lines only to find and explain a fault.
+Everything runs over flat bytes with numpy; Python looks at single lines only to find and explain a fault. What is kept
+of a block of lines is the faults in it, so memory does not grow with the text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, split_pair
+from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, forget, split_pair, spooled
 from pmd_lite.errors import UserError
 
 Bools = npt.NDArray[np.bool_]
@@ -28,6 +29,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 # A side made of these alone looks blank: white space, soft hyphen, zero-width and direction marks.
 _UNSEEN = "".join(chr(c) for c in range(0x3001) if chr(c).isspace()) + "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")  # a run of letters, or one Han or kana character
+_ROWS = 1 << 16  # lines looked at together
+_BUCKET = 1 << 18  # pairs whose hashes are sorted together
 _SAMPLE = 2_000  # lines a pair that are looked at to tell the languages apart
 
 
@@ -68,24 +71,41 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
 
 def _faults(flat: Flat, columns: int) -> Iterator[tuple[Ints, str]]:
     """For each kind of fault that occurs: the lines (from 0, ascending) and a message about the first of them."""
-    control = _decode_all(flat)
-    if len(control):
+    kinds: dict[str, list[Ints]] = {}
+    first: dict[str, str] = {}
+    if len(control := _decode_all(flat)):
         yield control, _say_control(flat, int(control[0]))
-    first = np.searchsorted(flat.tabs, flat.starts)
-    tabs = np.diff(np.append(first, len(flat.tabs)))
+    for at in range(0, len(flat.stops), _ROWS):
+        for kind, lines, message in _faults_among(flat, columns, slice(at, at + _ROWS)):
+            kinds.setdefault(kind, []).append(lines)
+            first.setdefault(kind, message)
+        flat.forget()
+    for kind in sorted(kinds):
+        yield np.concatenate(kinds[kind]), first[kind]
+
+
+def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, Ints, str]]:
+    """The same for some of the lines, control characters apart; the kinds sort in the order of their naming."""
+    starts, stops = flat.starts[rows], flat.stops[rows]
+    from_tab, to_tab = np.searchsorted(flat.tabs, [starts[0], stops[-1]])
+    tabs_here = flat.tabs[from_tab:to_tab]
+    first = np.searchsorted(tabs_here, starts)
+    tabs = np.diff(np.append(first, len(tabs_here)))
     if (wrong := np.flatnonzero(tabs != columns - 1)).size:
-        yield wrong, _say_columns(int(tabs[wrong[0]]) + 1, columns)
+        yield "1 columns", wrong + rows.start, _say_columns(int(tabs[wrong[0]]) + 1, columns)
     right = np.flatnonzero(tabs == columns - 1)
-    starts, stops = flat.starts[right], flat.stops[right]
+    starts, stops = starts[right], stops[right]
     sides = [("the line", starts, stops)]
     if columns == 2:
-        middle = flat.tabs[first[right]] + 1
+        middle = tabs_here[first[right]] + 1
         sides = [("the source side", starts, middle), ("the target side", middle, stops)]
-    for which, begins, ends in sides:  # the closing TAB or LF belongs to [begin, end)
+    for number, (which, begins, ends) in enumerate(sides, 2):  # the closing TAB or LF belongs to [begin, end)
         if (blank := right[_blank(flat, begins, ends)]).size:
-            yield blank, f"{which} is blank. Remove the pair (from both files, if there are two)."
+            what = f"{which} is blank. Remove the pair (from both files, if there are two)."
+            yield f"{number} blank", blank + rows.start, what
         if (long := right[_long(flat, begins, ends)]).size:
-            yield long, f"{which} has over {LONGEST:,} characters; a line end was probably lost. Split it or remove it."
+            what = f"{which} has over {LONGEST:,} characters; a line end was probably lost. Split it or remove it."
+            yield f"{number} long", long + rows.start, what
 
 
 def _decode_all(flat: Flat) -> Ints:
@@ -146,35 +166,64 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
     """Duplicates, leaks from held-out text into training text, copied or exchanged sides, as warnings.
 
     Raises UserError when a whole test pair stands in the training text of the same pair, unless `allow_leakage`.
-    Sentences are compared by 64-bit hashes, one training text at a time: 24 bytes a pair while it lasts.
+    Sentences are compared by 64-bit hashes, those of one training text at a time, on disk if they are many.
     """
     held_valid = {pair: text.side_hashes() for pair, text in valid.items()}
     held_test = {pair: text.side_hashes() for pair, text in test.items()}
     warnings = []
     for pair, text in train.items():
-        src, trg = text.side_hashes()
-        both = _mix(src, trg)
+        in_valid, in_test = _mix(*held_valid[pair]), _mix(*held_test[pair])
+        sources = [held_valid[pair][0], held_test[pair][0]]
+        targets = [held_test[other][1] for other in test if other.split("-")[1] == pair.split("-")[1]]
+        hits = [_Hits() for _ in range(5)]
+        both = np.frombuffer(spooled(_hashes(text, [[in_test], [in_valid], sources, targets], hits)), np.int64)
         warnings += _duplicates(text, both)
-        leaked = _among(both, _mix(*held_test[pair]))
-        if leaked.size:
-            there = test[pair].where(int(np.flatnonzero(_mix(*held_test[pair]) == both[leaked[0]])[0]))
-            message = f"{_examples(text, leaked)}: {len(leaked):,} training pairs are test pairs too (first: {there})."
+        leaked, *others, same = hits
+        if leaked.count:
+            there = test[pair].where(int(np.flatnonzero(in_test == both[leaked.lines[0]])[0]))
+            message = f"{leaked.examples(text)}: {leaked.count:,} training pairs are test pairs too (first: {there})."
             if not allow_leakage:
                 raise UserError(f"{message} Remove them from train, or accept that with allow_leakage=True.")
             warnings.append(f"{message} Scores on this test set are flattered.")
-        others = [held_test[other][1] for other in test if other.split("-")[1] == pair.split("-")[1]]
         reports = (
-            (_among(both, _mix(*held_valid[pair])), f"training pairs are in {valid[pair].name} too"),
-            (_among(src, held_valid[pair][0], held_test[pair][0]), "training sources are in its valid or test too"),
-            (_among(trg, *others), "training targets are in the test set of some pair too"),
-        )
-        for lines, what in reports:
-            if lines.size:
-                warnings.append(f"{_examples(text, lines)}: {len(lines):,} {what}. Remove them from train to be safe.")
-        if (same := int(np.sum(src == trg))) > len(text) / 2:
-            what = f"{same:,} of {len(text):,} pairs have two equal sides"
+            "training pairs are in {} too", "training sources are in its valid or test too",
+            "training targets are in the test set of some pair too",
+        )  # fmt: skip
+        for found, what in zip(others, reports, strict=True):
+            if found.count:
+                what = what.format(valid[pair].name)
+                warnings.append(f"{found.examples(text)}: {found.count:,} {what}. Remove them from train to be safe.")
+        if same.count > len(text) / 2:
+            what = f"{same.count:,} of {len(text):,} pairs have two equal sides"
             warnings.append(f"{text.name}: {what}. Check that the text is translated.")
     return warnings + _turned_round(train)
+
+
+class _Hits:
+    """How many lines were found, and the first three."""
+
+    def __init__(self) -> None:
+        self.count, self.lines = 0, np.zeros(0, np.int64)
+
+    def add(self, lines: Ints) -> None:
+        self.count += len(lines)
+        self.lines = np.sort(np.concatenate([self.lines, lines]))[:3]
+
+    def examples(self, text: ParallelText) -> str:
+        first, *rest = (text.where(line) for line in self.lines.tolist())
+        return ", :".join([first, *(where.rpartition(":")[2] for where in rest)])
+
+
+def _hashes(text: ParallelText, pools: Sequence[Sequence[Ints]], hits: Sequence[_Hits]) -> Iterator[bytes]:
+    """The hash of every pair; `hits` gets the lines in the pools (pairs twice, sources, targets), and equal sides."""
+    ordered, at = [np.sort(np.concatenate(pool)) for pool in pools], 0
+    for src, trg in text.hash_blocks():
+        both = _mix(src, trg)
+        for values, pool, found in zip((both, both, src, trg), ordered, hits[:4], strict=True):
+            found.add(_among(values, pool) + at)
+        hits[4].add(np.flatnonzero(src == trg) + at)
+        at += len(both)
+        yield both.tobytes()
 
 
 def _mix(src: Ints, trg: Ints) -> Ints:
@@ -182,25 +231,27 @@ def _mix(src: Ints, trg: Ints) -> Ints:
     return src * np.int64(0x5851F42D4C957F2D) + trg
 
 
-def _among(values: Ints, *pools: Ints) -> Ints:
-    """Where `values` [line] holds something that is in one of the pools: ascending line numbers."""
-    pool = np.sort(np.concatenate(pools))
+def _among(values: Ints, pool: Ints) -> Ints:
+    """Where `values` [line] holds something that is in the sorted pool: ascending line numbers."""
     place = np.minimum(np.searchsorted(pool, values), len(pool) - 1)
     return np.flatnonzero(pool[place] == values)
 
 
-def _examples(text: ParallelText, lines: Ints) -> str:
-    first, *rest = (text.where(line) for line in lines[:3].tolist())
-    return ", :".join([first, *(where.rpartition(":")[2] for where in rest)])
-
-
 def _duplicates(text: ParallelText, both: Ints) -> list[str]:
-    order = np.argsort(both, kind="stable")  # stable: within equal pairs the first occurrence comes first
-    again = np.sort(order[1:][both[order[1:]] == both[order[:-1]]])
-    if not again.size:
+    again, buckets = _Hits(), np.uint64(len(both) // _BUCKET + 1)
+    for bucket in range(int(buckets)):  # equal hashes meet in one bucket, and no bucket is large
+        found = []
+        for at in range(0, len(both), _ROWS):
+            here = np.flatnonzero(both[at : at + _ROWS].view(np.uint64) % buckets == bucket) + at
+            found.append((here, both[here]))
+            forget(both)
+        lines, hashes = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(hashes, kind="stable")  # stable: within equal pairs the first occurrence comes first
+        again.add(lines[order[1:][hashes[order[1:]] == hashes[order[:-1]]]])
+    if not again.count:
         return []
-    what = f"{len(again):,} of {len(text):,} training pairs repeat an earlier one"
-    return [f"{_examples(text, again)}: {what}. Remove them, unless the repetition is wanted."]
+    what = f"{again.count:,} of {len(text):,} training pairs repeat an earlier one"
+    return [f"{again.examples(text)}: {what}. Remove them, unless the repetition is wanted."]
 
 
 def _turned_round(train: Texts) -> list[str]:

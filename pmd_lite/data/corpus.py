@@ -22,10 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
-from pmd_lite.data.reading import SPLITS, Flat, ParallelText, find_files, read_flat, split_pair
+from pmd_lite.data.reading import SPLITS, Flat, ParallelText, find_files, read_flat, split_pair, spooled
 from pmd_lite.errors import UserError
 
 __all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
@@ -195,12 +193,16 @@ def _join_sides(src: Flat, trg: Flat) -> Flat:
             f"{src.name} has {len(src.stops):,} lines and {trg.name} has {len(trg.stops):,}. Restore both from their "
             "source: after the first lost line every pair is a wrong one."
         )
-    pieces = []
-    for at in range(0, len(src.stops), _LINES):
-        last = min(at + _LINES, len(src.stops)) - 1
-        sides = [bytes(flat.buffer[flat.starts[at] : flat.stops[last] - 1]).split(b"\n") for flat in (src, trg)]
-        pieces.append(b"".join(left + b"\t" + right + b"\n" for left, right in zip(*sides, strict=True)))
-    return Flat(src.name, b"".join(pieces))
+
+    def pieces() -> Iterator[bytes]:
+        for at in range(0, len(src.stops), _LINES):
+            last = min(at + _LINES, len(src.stops)) - 1
+            sides = [bytes(flat.buffer[flat.starts[at] : flat.stops[last] - 1]).split(b"\n") for flat in (src, trg)]
+            yield b"".join(left + b"\t" + right + b"\n" for left, right in zip(*sides, strict=True))
+            src.forget()
+            trg.forget()
+
+    return Flat(src.name, spooled(pieces()))
 
 
 def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tuple[ParallelText, list[str]]:
@@ -210,7 +212,7 @@ def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tu
     manifest.check_text(name, flat)
     if sound.all():
         return ParallelText(flat), warnings
-    return ParallelText(flat.keep(sound), np.flatnonzero(sound) + 1), warnings
+    return ParallelText(*flat.keep(sound)), warnings
 
 
 def _assemble(texts: _Checked, about: Corpus, allow_leakage: bool) -> Corpus:

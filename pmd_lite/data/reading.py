@@ -1,22 +1,27 @@
 """From files to flat bytes: where the texts of a corpus lie, how they are read, how one sentence is got out of them.
 
-Five million sentence pairs as Python strings would fill the memory, so a text stays what it is on disk, one run of
-bytes (memory-mapped where possible), beside int64 arrays that say where each line ends and where its tab stands.
+Five million sentence pairs as Python strings would fill the memory, so a text stays what it is on disk, one mapped run
+of bytes, beside int64 arrays, mapped too, that say where each line ends and where its tab stands. Whoever goes through
+a text drops the pages behind him, so that memory does not grow with the text.
 """
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import mmap
 import operator
 import os
 import re
+import sys
+import tempfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +41,38 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z0-9]+)?")
 _OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training": "train", "tst": "test"}
 
 
+def spooled(pieces: Iterable[bytes]) -> Buffer:
+    """The pieces one after another: over 8 MB mapped from a temporary file, which goes with the last reference to it.
+
+    Raises UserError when the disk with the temporary files is full.
+    """
+    pieces, small = iter(pieces), bytearray()
+    for piece in pieces:
+        small += piece
+        if len(small) > _CHUNK:
+            break
+    else:
+        return bytes(small)
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.writelines(chain([small], pieces))
+            file.flush()
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(f"{tempfile.gettempdir()} is full. Set TMPDIR to a directory on a larger disk.") from error
+
+
+def forget(*values: Any) -> None:
+    """Drop the pages of mapped buffers and arrays from this process's memory; they are read again when needed."""
+    for value in values:
+        while isinstance(value, np.ndarray | memoryview):
+            value = value.base if isinstance(value, np.ndarray) else value.obj
+        if isinstance(value, mmap.mmap) and sys.platform != "win32":
+            value.madvise(mmap.MADV_DONTNEED)
+
+
 class Flat:
     """The bytes of one text, each line closed by LF, and where the lines end and the tabs stand.
 
@@ -46,18 +83,23 @@ class Flat:
     def __init__(self, name: str, buffer: Buffer) -> None:
         self.name, self.buffer = name, buffer
         self.array = np.frombuffer(buffer, dtype=np.uint8)
-        self.stops: Ints = self._positions(10) + 1
-        self.tabs: Ints = self._positions(9)
-        self.starts: Ints = np.concatenate([np.zeros(1, dtype=np.int64), self.stops[:-1]])
+        edges: Ints = np.frombuffer(spooled(chain([bytes(8)], self._positions(10, 1))), dtype=np.int64)
+        self.starts, self.stops = edges[:-1], edges[1:]
+        self.tabs: Ints = np.frombuffer(spooled(self._positions(9, 0)), dtype=np.int64)
 
-    def _positions(self, byte: int) -> Ints:
-        chunks = range(0, self.array.size, _CHUNK)
-        return np.concatenate([np.flatnonzero(self.array[at : at + _CHUNK] == byte) + at for at in chunks])
+    def _positions(self, byte: int, shift: int) -> Iterator[bytes]:
+        for at in range(0, self.array.size, _CHUNK):
+            yield (np.flatnonzero(self.array[at : at + _CHUNK] == byte).astype(np.int64) + (at + shift)).tobytes()
+            forget(self.buffer)
 
     @property
     def sha256(self) -> str:
         """Of all bytes, in hex."""
-        return hashlib.sha256(self.buffer).hexdigest()
+        return _sha256(block for _, block in self.blocks())
+
+    def forget(self) -> None:
+        """See `forget`."""
+        forget(self.buffer, self.stops, self.tabs)
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """Runs of whole lines of about 8 MB: the number of the first line (from 0) and the bytes."""
@@ -66,12 +108,21 @@ class Flat:
             last = max(first + 1, int(np.searchsorted(self.stops, self.starts[first] + _CHUNK, side="right")))
             yield first, bytes(self.buffer[self.starts[first] : self.stops[last - 1]])
             first = last
+            self.forget()
 
-    def keep(self, lines: Bools) -> Flat:
-        """The same text with only the lines marked true."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], lines, [False]]).astype(np.int8)))
-        runs = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-        return Flat(self.name, b"".join(self.buffer[self.starts[a] : self.stops[b - 1]] for a, b in runs))
+    def keep(self, lines: Bools) -> tuple[Flat, Ints]:
+        """The same text with only the lines marked true, and their numbers here, from 1."""
+        parts = [slice(at, at + _LINES) for at in range(0, len(lines), _LINES)]
+
+        def runs() -> Iterator[bytes]:
+            for part in parts:
+                edges = np.flatnonzero(np.diff(lines[part].astype(np.int8), prepend=0, append=0)) + part.start
+                for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+                    yield self.buffer[self.starts[a] : self.stops[b - 1]]
+                self.forget()
+
+        numbers = spooled((np.flatnonzero(lines[p]).astype(np.int64) + p.start + 1).tobytes() for p in parts)
+        return Flat(self.name, spooled(runs())), np.frombuffer(numbers, dtype=np.int64)
 
 
 class ParallelText(Sequence[tuple[str, str]]):
@@ -81,7 +132,7 @@ class ParallelText(Sequence[tuple[str, str]]):
     """
 
     def __init__(self, flat: Flat, numbers: Ints | None = None) -> None:
-        self.name = flat.name
+        self.name, self.forget = flat.name, flat.forget
         self._view = memoryview(flat.buffer)
         self._starts, self._tabs, self._stops = flat.starts, flat.tabs, flat.stops
         self._numbers: range | Ints = range(1, len(flat.stops) + 1) if numbers is None else numbers
@@ -101,14 +152,14 @@ class ParallelText(Sequence[tuple[str, str]]):
             part._numbers = self._numbers[index]
             return part
         at = operator.index(index)
-        start, tab, stop = int(self._starts[at]), int(self._tabs[at]), int(self._stops[at])
-        return self._decode(start, tab, stop)
+        return self._decode(int(self._starts[at]), int(self._tabs[at]), int(self._stops[at]))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for at in range(0, len(self), _LINES):  # plain ints are quicker than numpy's, and few are alive at a time
             part = slice(at, at + _LINES)
             for span in zip(*(a[part].tolist() for a in (self._starts, self._tabs, self._stops)), strict=True):
                 yield self._decode(*span)
+            self.forget()
 
     def __repr__(self) -> str:
         return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
@@ -128,12 +179,15 @@ class ParallelText(Sequence[tuple[str, str]]):
 
         Python's keyed hash of bytes: two of ten million different sentences collide with probability 3e-6.
         """
-        found = []
+        src, trg = zip(*self.hash_blocks(), strict=True)
+        return np.concatenate(src), np.concatenate(trg)
+
+    def hash_blocks(self) -> Iterator[tuple[Ints, Ints]]:
+        """`side_hashes` of some ten thousand lines after another."""
         for piece in self.raw():
             sides = piece.replace(b"\n", b"\t").split(b"\t")  # src, trg, src, trg, ..., and nothing after the last LF
-            found.append(np.fromiter(map(hash, sides), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2))
-        both = np.concatenate(found)
-        return both[:, 0].copy(), both[:, 1].copy()
+            both = np.fromiter(map(hash, sides), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2)
+            yield both[:, 0], both[:, 1]
 
     def raw(self) -> Iterator[bytes]:
         """The text as the bytes of a .tsv file, `src TAB trg LF` a line, in pieces of whole lines."""
@@ -143,14 +197,12 @@ class ParallelText(Sequence[tuple[str, str]]):
                 yield bytes(self._view[part._starts[0] : part._stops[-1]])
             else:
                 yield "".join(f"{src}\t{trg}\n" for src, trg in part).encode()
+            self.forget()
 
     @cached_property
     def sha256(self) -> str:
         """Of the bytes that `raw` gives, in hex: the same for .tsv, .tsv.gz and a pair of plain files with one text."""
-        digest = hashlib.sha256()
-        for piece in self.raw():
-            digest.update(piece)
-        return digest.hexdigest()
+        return _sha256(self.raw())
 
     def _copy(self) -> ParallelText:
         other = ParallelText.__new__(ParallelText)
@@ -160,6 +212,13 @@ class ParallelText(Sequence[tuple[str, str]]):
     def _decode(self, start: int, tab: int, stop: int) -> tuple[str, str]:
         left, right = str(self._view[start:tab], "utf-8"), str(self._view[tab + 1 : stop - 1], "utf-8")
         return (right, left) if self._swapped else (left, right)
+
+
+def _sha256(pieces: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def split_pair(pair: str, where: str) -> tuple[str, str]:
@@ -258,22 +317,25 @@ def read_flat(path: Path) -> tuple[Flat, list[str]]:
         raise UserError(f"{path}:1: this is UTF-16. Save it as UTF-8 without a byte-order mark.")
     if data[:3] == b"\xef\xbb\xbf":
         raise UserError(f"{path}:1: the file begins with a byte-order mark (BOM). Save it as UTF-8 without BOM.")
-    if data.find(b"\r\n") >= 0:
-        whole = data[:]
-        if whole.count(b"\r\n") == whole.count(b"\r") == whole.count(b"\n"):
-            data = whole.replace(b"\r\n", b"\n")
+    missing = data[-1:] != b"\n"
+    if missing:
+        data = spooled(chain((data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)), [b"\n"]))
+    flat = Flat(str(path), data)
+    if any(b"\r\n" in block for _, block in flat.blocks()):
+        counts = np.array([[block.count(end) for end in (b"\r\n", b"\r", b"\n")] for _, block in flat.blocks()])
+        if len(set((counts.sum(axis=0) - [0, 0, missing]).tolist())) == 1:  # before a line end was added
+            flat = Flat(str(path), spooled(block.replace(b"\r\n", b"\n") for _, block in flat.blocks()))
             warnings.append(f"{path.name}: CRLF line ends, stripped. Save the file with LF line ends to silence this.")
-    if data[-1:] != b"\n":
-        data = data[:] + b"\n"
+    if missing:
         warnings.append(f"{path.name}: no line end after the last line. Check that the file is complete.")
-    return Flat(str(path), data), warnings
+    return flat, warnings
 
 
 def _bytes(path: Path) -> Buffer:
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rb") as packed:
-                return packed.read()
+                return spooled(iter(lambda: packed.read(_CHUNK), b""))
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""

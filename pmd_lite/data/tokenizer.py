@@ -18,10 +18,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
@@ -30,6 +32,8 @@ from pmd_lite.errors import UserError
 
 __all__ = ["BOS", "EOS", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
 
+Ints = npt.NDArray[np.int64]
+
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
 Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 target
@@ -37,6 +41,7 @@ Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 targ
 # Sentencepiece adds up its statistics thread by thread, so their number decides the last bits of a model. It is the
 # same on every machine for that reason; a machine with fewer cores only takes longer.
 _THREADS = 8
+_BLOCK = 1 << 16  # lines that a sample is drawn from at a time
 
 # Sentencepiece writes a space as U+2581 and UNK as U+2585: the first would come back as a space, and a training
 # sentence with the second is passed over. So both are written as a pair of characters, and so is the noncharacter
@@ -107,18 +112,51 @@ class Tokenizer:
         Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag where there is one, pieces, EOS.
         Raises UserError for a pair this tokenizer was not trained for, or text that is not Unicode.
         """
+        key, before = self._key(pair, side), self._before(pair, side)
+        to_id = self._to_id[key]
+        return [[*before, *(to_id[i] for i in ids), EOS] for ids in self._pieces(texts, key, threads)]
+
+    def encode_flat(
+        self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1
+    ) -> tuple[Ints, Ints]:
+        """What `encode` gives as two arrays: [token] the ids of all sentences, [sentence] the tokens of each.
+
+        For millions of sentences: little is left to Python, whose threads wait for one another.
+        """
+        key, before = self._key(pair, side), self._before(pair, side)
+        pieces = self._pieces(texts, key, threads)
+        inner = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        lengths = inner + (len(before) + 1)
+        stops = np.cumsum(lengths)
+        ids, ordinary = np.full(int(lengths.sum()), EOS), np.ones(int(lengths.sum()), np.bool_)
+        ordinary[stops - 1] = False
+        for place, tag in enumerate(before):
+            ids[stops - lengths + place] = tag
+            ordinary[stops - lengths + place] = False
+        ids[ordinary] = np.array(self._to_id[key])[np.fromiter(chain.from_iterable(pieces), np.int64, int(inner.sum()))]
+        return ids, lengths
+
+    def _key(self, pair: str, side: str) -> str:
+        """Which model encodes this side."""
         language = self._languages_of(pair)[0 if side == "src" else 1]
-        key = "joint" if "joint" in self._sp else language
-        before = [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
+        return "joint" if "joint" in self._sp else language
+
+    def _before(self, pair: str, side: str) -> list[int]:
+        """The ids in front of every sentence of this side."""
+        return [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
+
+    def _pieces(self, texts: Sequence[str], key: str, threads: int) -> list[list[int]]:
+        """Each sentence in the model's own numbers."""
         try:
-            encoded = self._sp[key].encode([escape(text) for text in texts], out_type=int, num_threads=threads)
+            found: list[list[int]] = self._sp[key].encode(
+                [escape(text) for text in texts], out_type=int, num_threads=threads
+            )
+            return found
         except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
             for text in texts:
                 if _SURROGATE.search(text):
                     raise UserError(f"{text[:80]!r} holds half a surrogate pair, no character. Remove it.") from None
             raise
-        to_id = self._to_id[key]
-        return [[*before, *(to_id[i] for i in ids), EOS] for ids in encoded]
 
     def encode_src(self, text: str, pair: str) -> list[int]:
         """Tag, pieces, EOS of one source sentence; errors as in `encode`."""
@@ -215,9 +253,21 @@ def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
     rng = np.random.default_rng(0)
     for (text, column), count in zip(sides, counts, strict=True):
         passes, rest = divmod(count, len(text))
-        rows = np.sort(rng.choice(len(text), rest, replace=False)).tolist()
-        for lines in (*[text] * passes, (text[row] for row in rows)):
+        for lines in (*[text] * passes, _some(text, rest, rng)):
             yield from (escape(line[column]) for line in lines)
+
+
+def _some(text: ParallelText, wanted: int, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+    """`wanted` of the pairs, every choice equally likely, in their order; numbers are drawn for a block at a time."""
+    for at in range(0, len(text), _BLOCK):
+        block, left = text[at : at + _BLOCK], len(text) - at
+        here = wanted if left <= _BLOCK else int(rng.hypergeometric(wanted, left - wanted, _BLOCK))
+        wanted -= here
+        for number, row in enumerate(np.sort(rng.choice(len(block), here, replace=False)).tolist(), 1):
+            yield block[row]
+            if number % 256 == 0:  # each may have brought 64 KB of pages with it
+                block.forget()
+        block.forget()
 
 
 def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
