@@ -14,7 +14,7 @@ endif
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test lessons realdata clean clean-all
+.PHONY: help demo lab test lessons course realdata clean clean-all
 
 help: ## this list
 	@echo "make ..."
@@ -34,6 +34,9 @@ test: $(VENV)/.dev ## ruff, mypy, lessons against their sources, pytest
 
 lessons: $(VENV)/.runtime ## build and execute lessons/*.ipynb from lessons/src/*.py (ONLY=07 for one)
 	$(PY) -m lessons.build $(if $(ONLY),--only $(ONLY))
+
+course: $(VENV)/.runtime ## make build/course, a course directory for nbgrader (docs/instructor.md)
+	@$(PY) -m lessons.course --out build/course
 
 # Only the message catalogs inside these packages are read. Nothing of them runs, so nothing they depend on is needed.
 realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus, train one epoch
