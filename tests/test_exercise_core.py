@@ -134,6 +134,15 @@ def test_numbers_belong_to_a_student() -> None:
         personal("  ")
 
 
+def test_lists_of_words_are_compared_word_by_word() -> None:
+    assert same(["a", "b"], ["a", "b"], 1e-5) and same(("a", None), ("a", None), 1e-5)
+    assert not same(["a"], ["b"], 1e-5)
+    assert not same(("a", None), ("b", None), 1e-5)
+    assert not same([1.0, "a"], [1.0, "b"], 1e-5)
+    assert not same([[1.0], [1.0, 2.0]], [[1.0], [1.0, 3.0]], 1e-5), "rows of different lengths"
+    assert same([], [], 1e-5) and not same([], [1.0], 1e-5)
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5), st.floats(0.01, 1))
 def test_equal_means_equal_up_to_the_tolerance(values: list[float], shift: float) -> None:
     assert same(values, torch.tensor(values, dtype=torch.float64), 1e-9)

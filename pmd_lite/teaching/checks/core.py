@@ -154,12 +154,16 @@ def _array(x: Any) -> np.ndarray[Any, Any] | None:
     """Numbers as an array; None for anything else (text, ragged lists, dictionaries)."""
     if isinstance(x, Tensor):
         return x.detach().cpu().double().numpy() if not x.is_complex() else None
-    if isinstance(x, (Number, np.ndarray)) or (isinstance(x, (list, tuple)) and x):
+    if isinstance(x, (list, tuple)) and x:
+        parts = [_array(part) for part in x]
+        known = [part for part in parts if part is not None]
+        alike = len(known) == len(parts) and len({part.shape for part in known}) == 1
+        return np.stack(known) if alike else None
+    if isinstance(x, (Number, np.ndarray)):
         try:
-            values = np.array([_array(i) for i in x] if isinstance(x, (list, tuple)) else x, dtype=np.float64)
-        except (TypeError, ValueError):
+            return np.asarray(x, dtype=np.float64)
+        except (TypeError, ValueError):  # complex numbers, arrays of text
             return None
-        return values
     return None
 
 

@@ -85,8 +85,8 @@ TAGS = Exercise(
                 _wrong_tags(lambda src, trg, m2o, released: (src if m2o else trg, trg))),
         Mistake("The tag on the source names the language to translate *into*; the words show their own language.",
                 _wrong_tags(lambda src, trg, m2o, released: (src, trg if released else None))),
-        Mistake('Right but for one thing: in "released", a many-to-one source carries its own language, as the target is '
-                "always the same.", _wrong_tags(lambda src, trg, m2o, released: (trg, trg if released else None))),
+        Mistake('Right but for one thing: in "released", a many-to-one source carries its own language, as the target '
+                "is always the same.", _wrong_tags(lambda src, trg, m2o, released: (trg, trg if released else None))),
         Mistake('Many-to-one and one-to-many are mixed up in "released": the source gives its own language where all '
                 "pairs share the target.",
                 _wrong_tags(lambda src, trg, m2o, released: ((trg if m2o else src) if released else trg,
