@@ -65,8 +65,8 @@ def build(
     for line in (*notes, *corpus.warnings):
         print(line, file=sys.stderr)
     for pair in corpus.pairs:
-        texts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
-        counts = (f"{len(text[pair]):,} {split}" for split, text in texts.items())
+        splits = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
+        counts = (f"{len(text[pair]):,} {split}" for split, text in splits.items())
         print(f"{pair}: {', '.join(counts)}", file=sys.stderr)
     return written
 
@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="local", description=__doc__, formatter_class=raw)
     parser.add_argument("inputs", nargs="+", type=Path, help="a split directory, or unsplit files")
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    pair = {"action": "append", "dest": "pairs", "default": [], "metavar": "SOURCE-TARGET"}
-    parser.add_argument("--pair", help="read this pair from the .tmx and .zip files; may be given again", **pair)
+    parser.add_argument("--pair", action="append", dest="pairs", default=[], metavar="SOURCE-TARGET",
+                        help="read this pair from the .tmx and .zip files; may be given again")  # fmt: skip
     parser.add_argument("--valid", type=int, default=500, help="pairs for validation, of unsplit files (default 500)")
     parser.add_argument("--test", type=int, default=500, help="pairs for testing, of unsplit files (default 500)")
     parser.add_argument("--seed", type=int, default=0, help="decides which lines are held out (default 0)")
@@ -102,8 +102,9 @@ def _read_all(inputs: Sequence[Path], pairs: Sequence[str]) -> tuple[dict[str, R
     texts: dict[str, Rows] = {}
     notes: list[str] = []
     for name, files in _group(inputs):
+        said: list[str] = []
         if name is not None:
-            found, said = {name: read_text(*files)}, []
+            found = {name: read_text(*files)}
         else:
             found, said = (read_moses if _ZIP.fullmatch(files[0].name) else read_tmx)(files[0], pairs)
         for pair, rows in found.items():

@@ -40,7 +40,7 @@ from data_scripts.tatoeba_files import LANGUAGES, Files
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.tables import Table
+from pmd_lite.evaluation.tables import Cell, Table
 
 FULL = {"fr": 20_000, "de": 10_000, "zh": 5_000, "tr": 1_500, "ro": 600, "et": 300, "valid": 500, "test": 500}
 EASY = {"fr": 16_000, "de": 8_000, "zh": 3_000, "tr": 1_200, "ro": 500, "et": 150, "valid": 300, "test": 400}
@@ -158,7 +158,8 @@ def summary(counts: Mapping[str, Counter[str]], cut: Cut, wanted: Mapping[str, i
     """A Markdown table of what was read, left out and written; languages with fewer pairs than asked for are named."""
     langs = list(counts)
     steps = (_ASTRAY, "pairs read", *REASONS, _OTHER, _HARD)
-    rows = [[step, *(counts[lang][step] for lang in langs)] for step in steps if any(counts[c][step] for c in langs)]
+    told = [step for step in steps if any(counts[lang][step] for lang in langs)]
+    rows: list[list[Cell]] = [[step, *(counts[lang][step] for lang in langs)] for step in told]
     rows.append(["left for training", *(cut.available[lang] for lang in langs)])
     rows += [[split, *(len(cut.texts[lang][split]) for lang in langs)] for split in SPLITS]
     size = {"train": wanted, **{split: dict.fromkeys(langs, wanted[split]) for split in ("valid", "test")}}
@@ -175,7 +176,7 @@ def summary(counts: Mapping[str, Counter[str]], cut: Cut, wanted: Mapping[str, i
 
 def attribution(used: Sequence[Path], folder: Path, table: str) -> str:
     """The text of ATTRIBUTION.md: licence, what was changed, where the authors are named, files, counts."""
-    rows = []
+    rows: list[list[Cell]] = []
     for path in used:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -178,7 +178,7 @@ def _held_out(hub: Hub, found: Mapping[str, dict[str, Any]], work: Path, staged:
     """Stage valid and test of all pairs; the keys of all their lines, in all languages. Nothing but blanks goes."""
     from data_scripts.wmt6_drawing import write_lines
 
-    keys = set()
+    keys: set[str] = set()
     for lang in SOURCES:
         for name, hub_name in _HUB_SPLITS.items():
             path = staged / f"{name}.{lang}-en.tsv"

@@ -6,6 +6,7 @@ and renamed: whatever happens, no group is read twice, and none is half there.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
@@ -111,7 +112,7 @@ def _clean_groups(split: Split, groups: list[Group], lang: str, held: frozenset[
     if groups:
         _say(f"{lang}: {len(groups):,} of {len(split.groups):,} row groups to read, {size:,.0f} MB before compression")
     for done, (group, rows) in enumerate(split.rows_of(groups, lang), 1):
-        write_atomic(_file(folder, group), lambda path, rows=rows: _write_group(path, rows, lang, held))
+        write_atomic(_file(folder, group), functools.partial(_write_group, rows=rows, lang=lang, held=held))
         if done % max(1, len(groups) // 20) == 0:
             _say(f"{lang}: {done:,} of {len(groups):,}")
 

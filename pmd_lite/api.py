@@ -26,7 +26,6 @@ from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import RunDir, write_json
 from pmd_lite.training.trainer import Trainer
 
-
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
 

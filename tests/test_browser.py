@@ -22,7 +22,8 @@ import pytest
 from lessons.execution import lesson_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in _NAMES if (path := shutil.which(name))), None)
 SHOTS = ROOT / "build" / "screenshots"
 PATIENCE = 120_000  # milliseconds: the machine may be busy
 ERROR = '.jp-OutputArea [data-mime-type="application/vnd.jupyter.error"]'

@@ -97,7 +97,8 @@ def test_a_built_notebook_keeps_what_lasts(built: Path) -> None:
     assert [cell.id for cell in nb.cells] == [f"00-{i:03d}" for i in range(len(nb.cells))]
     assert set(nb.metadata) == {"kernelspec", "language_info"}
     by_cell = [[out.output_type for out in cell.get("outputs", [])] for cell in nb.cells]
-    assert by_cell == [[], ["stream"], [], ["stream", "execute_result"], [], ["display_data"] * 2, ["error"], ["stream"]]
+    assert by_cell[:4] == [[], ["stream"], [], ["stream", "execute_result"]]
+    assert by_cell[4:] == [[], ["display_data"] * 2, ["error"], ["stream"]]
     assert nb.cells[1].outputs[0].text == "one\ntwo\n100 %\n"
     assert nb.cells[6].outputs[0].traceback == ["KeyError: 'shown on purpose'"]
     assert not stderr_texts(nb)
@@ -118,7 +119,7 @@ def test_a_learner_gets_dots_where_the_solution_stands() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["### BEGIN SOLUTION\nx = 1", "x = 1\n### END SOLUTION", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION"],
+    ["### BEGIN SOLUTION\nx = 1", "x = 1\n### END SOLUTION", 2 * "### BEGIN SOLUTION\n" + "### END SOLUTION"],
 )
 def test_unpaired_markers_are_refused(text: str) -> None:
     with pytest.raises(builder.LessonError, match="SOLUTION"):
@@ -126,7 +127,8 @@ def test_unpaired_markers_are_refused(text: str) -> None:
 
 
 def test_both_versions_come_from_one_source(built: Path) -> None:
-    learner, solved = (nbformat.read(built / path, as_version=4) for path in ("00_tiny.ipynb", "solutions/00_tiny.ipynb"))
+    paths = ("00_tiny.ipynb", "solutions/00_tiny.ipynb")
+    learner, solved = (nbformat.read(built / path, as_version=4) for path in paths)
     (ours,), (theirs,) = ([c for c in nb.cells if "answer" in c.source] for nb in (learner, solved))
     assert ours.source == "answer = None\n# YOUR CODE HERE\n...\nprint('answer', answer)"
     assert theirs.source == "answer = None\nanswer = 42\nprint('answer', answer)"
