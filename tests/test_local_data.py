@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from data_scripts import local
 from data_scripts.cleaning import sentence_key
 from data_scripts.parallel_files import check_sides, one_line, read_moses, read_tmx
-from pmd_lite import commands
+from pmd_lite import data_command
 from pmd_lite.data.corpus import load_corpus
 from pmd_lite.errors import UserError
 
@@ -417,6 +417,6 @@ def test_the_command_of_the_package_takes_the_new_files(tmp_path: Path, capsys: 
     file = moses(tmp_path / "fr-en.txt.zip", {
         f"T.en-fr.{code}": "\n".join(row[side] for row in lines(40, "fr")) for side, code in enumerate(("fr", "en"))
     })  # fmt: skip
-    commands.data("local", (file,), out=tmp_path / "out")
+    data_command.data("local", (file,), out=tmp_path / "out")
     assert "fr-en: fr phrase" in capsys.readouterr().out
     assert len(load_corpus(tmp_path / "out").train["fr-en"]) == 30

@@ -267,12 +267,12 @@ def test_killed_run_goes_on_and_reads_no_finished_group_again(
 ) -> None:
     write, done = wmt6_drawing._write_group, []
 
-    def stop(path: Path, *args: Any) -> None:
+    def stop(path: Path, **words: Any) -> None:
         if len(done) == after:
-            next(args[0])
+            next(words["rows"])
             path.write_bytes(b"half a row group")
             raise Killed
-        write(path, *args)
+        write(path, **words)
         done.append(path)
 
     with hub() as url:
