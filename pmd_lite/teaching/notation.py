@@ -83,7 +83,8 @@ GLOSSARY: dict[str, str] = {
 
 def glossary_table() -> Table:
     """The glossary, in alphabetical order."""
-    return Table(["word", "meaning"], sorted(GLOSSARY.items(), key=lambda item: item[0].casefold()), best=None)
+    words = sorted(GLOSSARY, key=str.casefold)
+    return Table(["word", "meaning"], [[word, GLOSSARY[word]] for word in words], best=None)
 
 
 def notation_page() -> str:
