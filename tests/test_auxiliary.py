@@ -196,3 +196,27 @@ def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_pat
     whole = train(tiny_corpus, "tau=1", tmp_path / "whole")
     one = train(tiny_corpus.only(tiny_corpus.pairs[:1]), "tau=1", tmp_path / "one", tokenizer=whole.path / "tokenizer")
     assert one.tokenizer.fingerprint == whole.tokenizer.fingerprint != few.tokenizer.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("method", "samplers"),
+    [
+        ("auto-pmd", ["tau=1", "chi-ibr"]),
+        ("auto-pmd", ["multiuat", "multiuat"]),
+        ("bi-pmd", ["tau=1", "tau", "tau=inf"]),
+        ("auto-pmd", ["tau=1", "tau=2", "tau=5", "unimax"]),
+    ],
+)
+def test_samplers_and_distillers_combine_freely(
+    tiny_corpus: Corpus, tmp_path: Path, method: str, samplers: list[str]
+) -> None:
+    """Every student is trained, taught by all others, and drawn by a sampler of its own that acts when it is due."""
+    run = train(tiny_corpus, method, tmp_path / "run", samplers=samplers, scorer_steps=5, uncertainty_passes=2)
+    assert len(run.labels) == len(run.scores) == len(samplers)
+    for student, sampler in enumerate(samplers):
+        first, last = run.evaluations(student)[0], run.evaluations(student)[-1]
+        assert sum(last["dev_loss"]) < sum(first["dev_loss"])
+        acted = {m["event"] for m in run.dir.metrics() if m.get("student") == student} & {"scorer", "chi-ibr"}
+        assert acted == {"chi-ibr": {"chi-ibr"}, "multiuat": {"scorer"}}.get(sampler, set())
+        assert (first["p"] != last["p"]) == bool(acted)
+    assert run.cost["teacher"] == pytest.approx(run.cost["train"] / 3 * (len(samplers) - 1), rel=0.05)
