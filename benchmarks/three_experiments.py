@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 import pmd_lite as pmd
-from pmd_lite.distillation.actions import ACTIONS, act, step_size
+from pmd_lite.distillation.actions import act, step_size
 from pmd_lite.distillation.auto import AutoPMD
-from pmd_lite.distillation.search import choose, full_space, trial_logits
+from pmd_lite.distillation.search import choose, full_space, own_share, trial_logits
 from pmd_lite.entries import parse_settings
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.interfaces import Events, Probe
@@ -57,14 +55,6 @@ class FullSearch(AutoPMD):
                 "loss_reduced": results[space.index(tuple(reduced))].tolist(), "results": results.tolist(),
             })  # fmt: skip
         return events
-
-
-def own_share(results: Tensor, space: Sequence[Sequence[str]], pair: int) -> float:
-    """Share of the variance of a pair's dev loss over all trials that its own action explains; 1 if DWI holds."""
-    losses = results[:, pair]
-    groups = [losses[[row for row, vector in enumerate(space) if vector[pair] == action]] for action in ACTIONS]
-    between = torch.stack([group.mean() for group in groups]).var(unbiased=False)
-    return float(between / losses.var(unbiased=False)) if losses.var() > 0 else 1.0
 
 
 def dwi(words: argparse.Namespace, settings: dict[str, Any]) -> None:
