@@ -1,0 +1,416 @@
+# %% [markdown]
+# # 03 A Transformer you can read
+#
+# > **You will**: compute attention with your own hands, write both of its masks, read the shape of every tensor on the
+# > way from words to probabilities, look into the heads of a trained model, and prove that our 440 lines are the same
+# > network as PyTorch's and Hugging Face's. **Time**: about one minute on two CPU cores, forty with the exercises.
+# > **Difficulty**: 2 of 5. **You need**: lesson 01; matrix products.
+#
+# **Contents**: what the model is asked · a weighted average · exercise: attention · who may look where · exercise: causal
+# mask · exercise: torch's way · reading shapes · inside a trained model · where words stand · exercise: positions ·
+# before or after · every part and its size · exercise: count · the same network elsewhere · takeaways
+
+# %% [markdown]
+# ## What the model is asked
+#
+# Pareto Mutual Distillation would work with any model that gives a probability to every possible next word. The paper
+# says so, and then takes the usual one: the Transformer of Vaswani et al. (2017), in its "base" size (section 4.1,
+# appendix C). Its one question is, given the source sentence $x$ and the translation so far $y_{<t}$: *what comes next?*
+#
+# $$P_\theta(y_t \mid y_{<t}, x) = \mathrm{softmax}\big(\text{logits}_t\big)$$
+#
+# Every student and every teacher of this course is one of these. So it is worth an hour to know it inside out.
+
+# %%
+import dataclasses
+import math
+from pathlib import Path
+
+import torch
+
+import pmd_lite as pmd
+from pmd_lite.evaluation.tables import Table
+from pmd_lite.model.layers import attend, positions_table
+from pmd_lite.model.transformer import Transformer
+from pmd_lite.teaching import attention as looks
+from pmd_lite.teaching import figures_03, parity, widgets_03
+from pmd_lite.teaching.checks import lesson03
+
+size = None  # papermill: -p size ci
+
+# %% tags=["parameters"]
+size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
+settings = dict(steps=800, eval_every=200) if size == "lesson" else dict(steps=10, eval_every=5)
+runs_in = Path("runs") / f"lesson03-{size}"
+
+# %% [markdown]
+# ## A weighted average
+#
+# Attention is how a word gets to know about the other words. Each word asks with a *query* $q$; each word answers with a
+# *key* $k$, which says what it has to offer, and a *value* $v$, the offer itself. How well query and key fit together is their
+# dot product. Softmax turns these scores into weights that add up to 1, and the answer is the weighted average of values:
+#
+# $$\mathrm{attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_{\text{head}}}}\right) V
+# \tag{Vaswani et al., Eq. 1}$$
+#
+# By hand: one query, the three words of a sentence as keys, $d_{\text{head}}=4$. The keys are chosen so that the scores are
+# $\log 1$, $\log 2$ and $\log 3$; so the weights must be 1/6, 2/6 and 3/6.
+
+# %%
+q = torch.tensor([[2.0, 0, 0, 0]])
+k = torch.tensor([[math.log(n), 0, 0, 0] for n in (1, 2, 3)])
+v = torch.tensor([[6.0, 0], [0, 6], [6, 6]])
+scores = q @ k.T / math.sqrt(4)
+weights = scores.softmax(dim=-1)
+print("weights", weights, "answer", weights @ v)  # the answer: (1 * 6 + 3 * 6) / 6 and (2 * 6 + 3 * 6) / 6
+
+# %% [markdown]
+# Why the square root? If the entries of $q$ and $k$ are of size 1, their dot product is a sum of $d_{\text{head}}$ random
+# terms and of size $\sqrt{d_{\text{head}}}$. Left as large as that, softmax would give nearly everything to one word, and
+# the gradient of a softmax that has made up its mind is almost zero.
+
+# %% [markdown]
+# ### Exercise 1: attention (8 minutes, difficulty 2)
+#
+# Write it for whole batches. `q` is `[batch, heads, q_len, d_head]`; `k` and `v` are `[batch, heads, k_len, d_head]`; `mask`
+# is `[batch, 1, 1, k_len]`, True where a key may be looked at. The answer has the shape of `q`. What score must a hidden
+# key have, so that its weight becomes exactly zero?
+
+# %% tags=["exercise"]
+def attention(q, k, v, mask):
+    ### BEGIN SOLUTION
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ v
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:3"]
+lesson03.ATTENTION.check(attention)
+### BEGIN HIDDEN TESTS
+lesson03.ATTENTION.check(attention, seed=2)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# The library does this in one place, `attend`. The small example again, now as a batch of two languages. The Turkish
+# sentence has two words only; its row is filled up with a pad, and the mask hides it.
+
+# %%
+mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]  # French, Turkish
+batch = [x.expand(2, 1, -1, -1) for x in (q, k, v)]  # [batch=2, heads=1, len, d_head]
+print(attend(*batch, mask=mask)[:, 0, 0])
+
+# %% [markdown]
+# **What to notice.** The first row is what we had. In the second the weights are 1/3 and 2/3: what the pad would have
+# taken is shared out among the real words, in proportion. A mask that set hidden scores to 0 would not do that.
+
+# %% [markdown]
+# ## Who may look where
+#
+# There are two reasons to hide something. *Pads* are no words. And in the decoder, the *future* must be hidden: in
+# training the whole reference translation goes in at once, and the word to predict at position $i$ stands in the input at
+# position $i+1$. Whoever may look there has nothing left to learn.
+#
+# ### Exercise 2: causal mask (3 minutes, difficulty 1)
+#
+# Return a boolean tensor `[length, length]`: row $i$ is True where query $i$ may look, at itself and everything before.
+
+# %% tags=["exercise"]
+def causal_mask(length):
+    ### BEGIN SOLUTION
+    return torch.ones(length, length, dtype=torch.bool).tril()
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:1"]
+lesson03.CAUSAL_MASK.check(causal_mask)
+### BEGIN HIDDEN TESTS
+lesson03.CAUSAL_MASK.check(causal_mask, seed=2)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### Exercise 3: torch's way (5 minutes, difficulty 2)
+#
+# PyTorch has the same function, much faster on a GPU: `torch.nn.functional.scaled_dot_product_attention(q, k, v,
+# attn_mask=...)`. Use it to let every query look at the real words only. This time you get no mask but the token ids of
+# the source, `src` of shape `[batch, k_len]`, and the id `pad` of the pads. Mind the shape of your mask: one that lacks an
+# axis can fit by accident.
+
+# %% tags=["exercise"]
+def with_torch(q, k, v, src, pad):
+    ### BEGIN SOLUTION
+    mask = src.ne(pad)[:, None, None, :]
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson03.WITH_TORCH.check(with_torch)
+### BEGIN HIDDEN TESTS
+lesson03.WITH_TORCH.check(with_torch, seed=2)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Reading shapes
+#
+# One attention finds one kind of relation. So a layer has several *heads*, each with queries, keys and values of its
+# own, each $1/h$ as wide as the model. They cost no more than a single wide one. Follow a batch of two sentences through
+# a small model and say each shape before you read it.
+
+# %%
+torch.manual_seed(0)
+model = Transformer(vocab_size=1000, d_model=64, heads=4, encoder_layers=1, decoder_layers=1, ffn=256, pad=0).eval()
+src = torch.tensor([[11, 12, 13, 3], [14, 15, 3, 0]])  # ids; 3 is the end of a sentence, 0 the pad
+trg_in = torch.tensor([[2, 21, 22, 23, 24], [2, 25, 26, 0, 0]])  # 2 begins every translation
+
+x = model.embedding(src)
+packed = model.encoder[0].self_attention.qkv(x)
+q, k, v = packed.unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+tensors = {
+    "source ids: batch, src_len": src,
+    "embedded: + d_model": x,
+    "queries, keys, values side by side": packed,
+    "queries: batch, heads, src_len, d_head": q,
+    "scores: batch, heads, query, key": q @ k.transpose(-1, -2),
+    "memory, what the decoder sees": model.encode(src),
+    "logits: batch, trg_len, vocab": model(src, trg_in),
+}
+for name, tensor in tensors.items():
+    print(f"{name:40} {list(tensor.shape)}")
+
+# %% [markdown]
+# ## Inside a trained model
+#
+# Untrained heads look everywhere a little. So we train one for a moment, on two languages with opposite habits: `fra` puts
+# adjectives behind their nouns, `tur` puts the verb at the end. Both into English, with 1,500 sentences each.
+
+# %%
+corpus = pmd.load_corpus("toy", pairs=["fra-eng", "tur-eng"], beta=0.0, head=1500, nouns=30, verbs=12, adjectives=6)
+run = pmd.train(corpus, "tau=1", out=runs_in / "two", vocab_size=900, score=False, **settings)
+trained = run.model()
+
+# %% [markdown]
+# The library never keeps attention weights; it has no need of them. But there is a neat way to get them out of it: if the
+# values are the identity matrix, the weighted average of the values *is* the weights. `attention_weights` asks every
+# attention of the model that one question more.
+
+# %%
+print(attend(*batch[:2], torch.eye(3).expand(2, 1, 3, 3), mask=mask)[:, 0, 0])
+
+# %%
+shown = {}
+for pair in corpus.pairs:
+    source, target = corpus.test[pair][28]
+    print(f"{pair}  {source:42} means  {target}")
+    found = looks.views(trained, run.tokenizer, pair, source, target)
+    shown |= {f"{pair[:3]}, {name}": view for name, view in found.items()}
+widgets_03.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to source"])
+
+# %% [markdown]
+# **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks
+# a piece that goes on with a word). Take the row that leads to "s", the beginning of "small": two heads look at *vabra*, which
+# stands *behind* its noun. The row that leads to "lamps" looks back at *pahagebes*. Nobody wrote down that adjectives
+# must change places; attention learned it. A head that has nothing to look for still has to spend its weight, and
+# likes to spend it on the language tag or the end of the sentence. The crosses are pads.
+
+# %%
+widgets_03.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
+
+# %% [markdown]
+# **What to notice.** The same model, the other language. To say "saw", whose first piece is "sa", it jumps to the verb at
+# the end of the sentence, and comes back to the middle for the object. Now the decoder's look at itself:
+
+# %%
+widgets_03.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
+
+# %% [markdown]
+# **What to notice.** The triangle of crosses is the causal mask of exercise 2. The first row has only itself to look at,
+# so all its weight is there, in every head.
+#
+# The same to play with: every attention of the model, head by head, with and without its mask. (Without a running kernel
+# only the figures above are shown.)
+
+# %% tags=["widget"]
+widgets_03.attention_viewer(shown, start="fra, encoder 1")
+
+# %% [markdown]
+# ## Where words stand
+#
+# Attention is blind to order: shuffle the keys together with their values, and the average is the same. So every
+# embedding gets its position added, as a vector of sines and cosines that turn at different speeds:
+#
+# $$\mathrm{pos}(t)_i = \sin\!\big(t \cdot 10000^{-2i/d}\big), \qquad \mathrm{pos}(t)_{d/2+i} =
+# \cos\!\big(t \cdot 10000^{-2i/d}\big), \qquad 0 \le i < d/2$$
+#
+# The first column turns by one radian from word to word, the last by little more than 1/10000: the hands of a clock, from
+# seconds to days. (Vaswani et al. let sines and cosines alternate. fairseq and we put them side by side.)
+#
+# ### Exercise 4: positions (6 minutes, difficulty 2)
+#
+# Return the table `[length, d_model]` for positions `0` to `length - 1`; `d_model` is even.
+
+# %% tags=["exercise"]
+def positions(length, d_model):
+    ### BEGIN SOLUTION
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+    angles = torch.arange(length)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson03.POSITIONS.check(positions)
+### BEGIN HIDDEN TESTS
+lesson03.POSITIONS.check(positions, seed=2)
+### END HIDDEN TESTS
+
+# %%
+figures_03.position_similarity(
+    positions_table(60, 64), [10, 30],
+    alt="Dot products of positions 10 and 30 with positions 0 to 59: each is highest with itself and falls on both sides",
+)
+
+# %% [markdown]
+# **What to notice.** A position is most like itself, and both curves have the same shape, moved by 20: since
+# $\sin a \sin b + \cos a \cos b = \cos(a-b)$, the dot product depends on the *distance* of two words alone. That is what
+# a head needs that wants to look at "the word before me", wherever it is.
+
+# %% [markdown]
+# ## Before or after
+#
+# A layer never replaces what it gets; it adds to it. Where to put the normalisation is a choice with consequences:
+#
+# - **post** (Vaswani et al.): $x \leftarrow \mathrm{norm}(x + f(x))$. The sum is brought to size 1 again after each sublayer.
+# - **pre** (the authors' released code, and our default): $x \leftarrow x + f(\mathrm{norm}(x))$. The sum itself is left alone,
+#   and only normalised once, at the end of the stack.
+
+# %%
+def spread_after_each_layer(norm):
+    torch.manual_seed(0)
+    deep = Transformer(1000, d_model=64, encoder_layers=6, norm=norm, dropout=0.0)
+    spread = []
+    for layer in deep.encoder:
+        layer.register_forward_hook(lambda _, __, out: spread.append(out.std().item()))
+    deep.encode(torch.randint(4, 1000, (8, 20)))
+    return spread
+
+
+Table(
+    ["spread of x", *(f"layer {i}" for i in range(1, 7))],
+    [[norm, *spread_after_each_layer(norm)] for norm in ("pre", "post")], best=None,
+)
+
+# %% [markdown]
+# **What to notice.** Post-norm keeps $x$ at size 1. In a pre-norm stack it grows: every layer adds its bit, and the word
+# that came in is still there in the sum, so that the gradient has a straight way down to it. Deep post-norm stacks lack that
+# way and need a careful warm-up. The price: to a sum that has grown, a late layer's bit is a smaller change.
+
+# %% [markdown]
+# ## Every part and its size
+
+# %%
+rows = [
+    [name, " x ".join(str(n) for n in part.weight.shape), sum(p.numel() for p in part.parameters())]
+    for name, part in model.named_modules() if hasattr(part, "weight")
+]
+Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parameter_count()]], best=None)
+
+# %% [markdown]
+# **What to notice.** There is *one* embedding table, and it holds more than a third of the numbers of this small model. It serves three
+# times: for source words, for target words, and, turned round, as the output layer, which compares the decoder's last
+# state with every word of the vocabulary. That is called *tying* (`tie="all"`). Positions are computed, not learned, so
+# they are not in the list.
+#
+# ### Exercise 5: count (8 minutes, difficulty 2)
+#
+# Put your name between the quotes: you get a model of your own, `norm="pre"` and `tie="all"` like the one above. How many
+# parameters does it have? Work with the table above, not with the library; a formula in Python is a fine answer.
+
+# %% tags=["exercise"]
+student = "your name"
+shape = lesson03.your_shape(student)
+print(shape)
+parameters = None
+### BEGIN SOLUTION
+d, f = shape["d_model"], shape["ffn"]
+attentions = 4 * (d * d + d)
+feed_forward = d * f + f + f * d + d
+norm = 2 * d
+encoder_layer = attentions + feed_forward + 2 * norm
+decoder_layer = 2 * attentions + feed_forward + 3 * norm
+table = shape["vocab"] * d
+parameters = table + shape["encoder_layers"] * encoder_layer + shape["decoder_layers"] * decoder_layer + 2 * norm
+### END SOLUTION
+
+# %% tags=["check", "points:2"]
+lesson03.parameters(student).check(parameters)
+### BEGIN HIDDEN TESTS
+lesson03.parameters(student).check(parameters)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# And the paper's model? On torch's device `meta`, tensors have shapes but no numbers, so it can be built on any laptop.
+
+# %%
+rows = []
+for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
+    config = pmd.preset(name)
+    options = dataclasses.asdict(config.model) | {"tie": tie}
+    with torch.device("meta"):
+        big = Transformer(config.tokenizer.vocab_size, **options)
+    tables = sum(p.numel() for n, p in big.named_parameters() if "embedding.weight" in n)
+    rows.append([f"{name}, tie={tie}", config.tokenizer.vocab_size, big.parameter_count(), 100 * tables / big.parameter_count()])
+Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best=None, digits=0)
+
+# %% [markdown]
+# **What to notice.** The layers of the paper's model hold 44 million numbers. To them comes a table of 64,000 pieces, 33
+# million more; the authors' released setting (`tie="decoder"`) gives the source a table of its own, and makes it 110 million
+# in all. Many languages are dear in vocabulary, not in layers.
+
+# %% [markdown]
+# ## The same network elsewhere
+#
+# Is this really *the* Transformer? The proof is to give the same weights to somebody else's and compare. First PyTorch's
+# own encoder layer, whose parts have other names, and whose padding mask has the opposite meaning.
+
+# %%
+names = {
+    "self_attention.qkv.": "self_attn.in_proj_", "self_attention.out": "self_attn.out_proj", "self_residual.norm": "norm1",
+    "feed_forward.inner": "linear1", "feed_forward.outer": "linear2", "ffn_residual.norm": "norm2",
+}
+state = {}
+for name, value in model.encoder[0].state_dict().items():
+    for ours, theirs in names.items():
+        name = name.replace(ours, theirs)
+    state[name] = value
+torch_layer = torch.nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True, norm_first=True).eval()
+torch_layer.load_state_dict(state)
+
+x, real = torch.randn(2, 4, 64), src.ne(0)
+ours = model.encoder[0](x, real[:, None, None, :])
+theirs = torch_layer(x, src_key_padding_mask=~real)  # here True means "hide"
+print("equal at every real word:", torch.allclose(ours[real], theirs[real], atol=1e-5))
+
+# %% [markdown]
+# Then a whole model that others wrote: Marian, the translation model of Hugging Face's `transformers`, where that is
+# installed (nothing is downloaded). `parity.py` holds the list of its names and ours.
+
+# %%
+difference = parity.marian_difference()
+if difference is None:
+    print("transformers is not installed here, so there is nothing to compare with.")
+else:
+    print("all logits of Marian equal ours up to 0.0001:", difference < 1e-4)
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Attention is a weighted average; all the rest of a layer acts on each word alone.
+# - Pads and the future are hidden by scores of $-\infty$ *before* the softmax. Libraries disagree on whether True means
+#   "look" or "hide", and a mask with an axis missing may fit by accident: test masks on one padded sentence.
+# - Positions come in as sines and cosines, whose dot product depends on distance alone.
+# - With a vocabulary for many languages, much of a model is its embedding table; tying decides how many there are.
+# - A port is proved by equal numbers: same weights, same logits.
+#
+# **Where to go next.** The model's sizes are in appendix C of the paper; the code is `pmd_lite/model/layers.py` and
+# `pmd_lite/model/transformer.py`, about 440 lines that import nothing else of the library. Lesson 04 trains it.
