@@ -156,7 +156,7 @@ def test_a_tree_draws_common_beginnings_once() -> None:
     words = Counter(text.get_text() for text in drawn.axes[0].texts)
     assert (words["the"], words["old"], words["a"], words["cat"], words["dog"]) == (1, 1, 1, 1, 2)
     bold = {text.get_text() for text in drawn.axes[0].texts if text.get_fontweight() == "bold"}
-    assert {"the", "old", "cat", "-0.10"} <= bold and "dog" not in bold
+    assert {"the", "old", "cat", "-0.100"} <= bold and "dog" not in bold
     with pytest.raises(UserError):
         figures_05.beam_tree([], alt="none")
 

@@ -185,8 +185,9 @@ for name, tensor in tensors.items():
 # adjectives behind their nouns, `tur` puts the verb at the end. Both into English, with 1,500 sentences each.
 
 # %%
-corpus = pmd.load_corpus("toy", pairs=["fra-eng", "tur-eng"], beta=0.0, head=1500, nouns=30, verbs=12, adjectives=6)
-run = pmd.train(corpus, "tau=1", out=runs_in / "two", vocab_size=900, score=False, **settings)
+world = dict(beta=0.0, head=1500, nouns=30, verbs=12, adjectives=6)
+corpus = pmd.load_corpus("toy", pairs=["fra-eng", "tur-eng"], **world)
+run = pmd.train(corpus, "tau=1", out=runs_in / "two", vocab_size=900, score=False, show="off", **settings)
 trained = run.model()
 
 # %% [markdown]
@@ -267,7 +268,8 @@ lesson03.POSITIONS.check(positions, seed=2)
 # %%
 figures_03.position_similarity(
     positions_table(60, 64), [10, 30],
-    alt="Dot products of positions 10 and 30 with positions 0 to 59: each is highest with itself and falls on both sides",
+    alt="Dot products of positions 10 and 30 with positions 0 to 59: "
+    "each is highest with itself and falls on both sides",
 )
 
 # %% [markdown]
@@ -329,7 +331,6 @@ Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parame
 # %% tags=["exercise"]
 student = "your name"
 shape = lesson03.your_shape(student)
-print(shape)
 parameters = None
 ### BEGIN SOLUTION
 d, f = shape["d_model"], shape["ffn"]
@@ -341,6 +342,7 @@ decoder_layer = 2 * attentions + feed_forward + 3 * norm
 table = shape["vocab"] * d
 parameters = table + shape["encoder_layers"] * encoder_layer + shape["decoder_layers"] * decoder_layer + 2 * norm
 ### END SOLUTION
+print(shape)
 
 # %% tags=["check", "points:2"]
 lesson03.parameters(student).check(parameters)
@@ -359,7 +361,8 @@ for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
     with torch.device("meta"):
         big = Transformer(config.tokenizer.vocab_size, **options)
     tables = sum(p.numel() for n, p in big.named_parameters() if "embedding.weight" in n)
-    rows.append([f"{name}, tie={tie}", config.tokenizer.vocab_size, big.parameter_count(), 100 * tables / big.parameter_count()])
+    share = 100 * tables / big.parameter_count()
+    rows.append([f"{name}, tie={tie}", config.tokenizer.vocab_size, big.parameter_count(), share])
 Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best=None, digits=0)
 
 # %% [markdown]

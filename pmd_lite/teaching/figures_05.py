@@ -48,9 +48,9 @@ def beam_tree(branches: Sequence[Branch], *, alt: str) -> LessonFigure:
             word, probability = drawable(branch.tokens[x]), f"{math.exp(branch.logps[x]):.2f}".lstrip("0")
             ax.text(x, y - 0.06, word, ha="center", va="bottom", fontsize=size, fontweight=weight)
             ax.text(x, y + 0.06, probability, ha="center", va="top", fontsize=7.5, color=GRAY)
-        for column, value in enumerate((math.fsum(branch.logps), branch.score)):
+        for column, value in enumerate((f"{math.fsum(branch.logps):.2f}", f"{branch.score:.3f}")):
             right = longest + (0.4 + column) * side
-            ax.text(right, y, f"{value:.2f}", ha="center", va="center", fontsize=SMALL_TEXT_SIZE, fontweight=weight)
+            ax.text(right, y, value, ha="center", va="center", fontsize=SMALL_TEXT_SIZE, fontweight=weight)
     for column, name in enumerate(("log p", "score")):
         ax.text(
             longest + (0.4 + column) * side, -0.85, name, ha="center", va="center", fontsize=TEXT_SIZE, color=COLOURS[0]

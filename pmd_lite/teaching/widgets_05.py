@@ -18,7 +18,7 @@ Search = Callable[[str, int, float], Sequence[Branch]]
 def beam_figure(search: Search, sentence: str, beam: int = 3, length_penalty: float = 1.0) -> LessonFigure:
     """The hypotheses that `search(sentence, beam, length_penalty)` ends with, as a tree."""
     found = search(sentence, beam, length_penalty)
-    listed = "; ".join(f"{' '.join(b.tokens[:-1])} ({b.score:.2f})" for b in found)
+    listed = "; ".join(f"{' '.join(b.tokens[:-1])} ({b.score:.3f})" for b in found)
     return beam_tree(found, alt=f"Beam of {beam}, length penalty {length_penalty:g}. Best first, with scores: {listed}")
 
 
