@@ -17,6 +17,8 @@ def write_with_attribution(corpus: Corpus, out: Path, text: str, overwrite: bool
     files that are no part of a corpus; it is there again when write_corpus raises its UserError.
     """
     place = Path(out).expanduser() / ATTRIBUTION
+    temporary = place.with_name(f".{ATTRIBUTION}.new")
+    temporary.unlink(missing_ok=True)  # of a run that was killed before its rename
     previous = place.read_bytes() if place.is_file() else None
     if previous is not None and previous.startswith(TITLE.encode()):
         place.unlink()
@@ -28,7 +30,6 @@ def write_with_attribution(corpus: Corpus, out: Path, text: str, overwrite: bool
         if previous is not None and place.parent.is_dir():
             place.write_bytes(previous)
         raise
-    temporary = place.with_name(f".{ATTRIBUTION}.new")
     temporary.write_text(f"{TITLE}\n{text}", encoding="utf-8", newline="\n")
     temporary.replace(place)
     return out

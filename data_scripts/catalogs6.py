@@ -14,18 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from data_scripts.attribution import write_with_attribution
 from data_scripts.catalog_sources import LANGUAGES, Package, choose_sources, read_package
 from data_scripts.cleaning import REASONS, clean_pair, paragraphs, sentence_key
 from data_scripts.clusters import Cut, Pair, cut_corpus
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
 SMALL = {"fr": 2_400, "de": 1_300, "zh": 800, "et": 400, "ro": 200, "tr": 100, "valid": 120, "test": 150}
 LARGE = {"fr": 7_000, "de": 4_500, "zh": 2_500, "et": 1_200, "ro": 500, "tr": 250, "valid": 400, "test": 400}
 SIZES = {"small": SMALL, "large": LARGE}
 
-ATTRIBUTION = "ATTRIBUTION.md"
-_TITLE = "# Where these sentences come from\n"
 _DIACRITICS = {"ro": "ăâîșț"}
 _STEPS = ("messages read", *REASONS, "no diacritics", "duplicate")
 _SPLITS = ("train", "valid", "test")
@@ -81,7 +80,7 @@ def build(
         source="message catalogs of Python packages; see ATTRIBUTION.md",
     )
     table = summary(collected, cut, train)
-    _write(corpus, Path(out), attribution(collected.packages, used, table), overwrite)
+    write_with_attribution(corpus, Path(out), attribution(collected.packages, used, table), overwrite)
     for line in (*corpus.warnings, "", table):
         _say(line)
     return Path(out)
@@ -149,7 +148,7 @@ def attribution(packages: Sequence[Package], used: Mapping[str, Counter[str]], t
         if package.name in used
     ]
     return (
-        f"{_TITLE}\nMessage catalogs of the Python packages below, cleaned and cut by data_scripts/catalogs6.py. Every "
+        "Message catalogs of the Python packages below, cleaned and cut by data_scripts/catalogs6.py. Every "
         "sentence stays under the licence of its package, where the licence text and the translators' names are. The "
         "columns count sentence pairs in the corpus (all splits); one that several packages hold counts for the first."
         "\n\n"
@@ -232,22 +231,6 @@ def _used(cut: Cut) -> dict[str, Counter[str]]:
             for pair in pairs:
                 used[pair.origin][lang] += 1
     return dict(used)
-
-
-def _write(corpus: Corpus, out: Path, text: str, overwrite: bool) -> None:
-    """The corpus, then our ATTRIBUTION.md, which write_corpus would take for somebody else's file on a second run."""
-    place = out / ATTRIBUTION
-    ours = place.is_file() and place.read_text(encoding="utf-8").startswith(_TITLE)
-    previous = place.read_text(encoding="utf-8") if ours else None
-    if previous is not None:
-        place.unlink()
-    try:
-        write_corpus(corpus, out, overwrite=overwrite)
-    except UserError:
-        if previous is not None:
-            place.write_text(previous, encoding="utf-8", newline="\n")
-        raise
-    place.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -55,14 +55,6 @@ def test_the_notebooks_solution_is_right(exercise: Exercise, answer: Callable[..
     assert exercise.verdict(answer, seed=seed)[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
-def test_each_mistake_is_named_as_itself(exercise: Exercise, seed: int) -> None:
-    assert len(exercise.mistakes) >= 4
-    for mistake in exercise.mistakes:
-        assert exercise.verdict(mistake.answer, seed=seed) == (False, f"Not yet. {mistake.says}")
-
-
 def test_names_that_are_wrong_without_being_a_known_mistake_are_wrong() -> None:
     assert not lesson11.CHOICE.verdict(lambda results: ["keep"] * results.shape[1], seed=0)[0]
     assert "raised IndexError" in lesson11.CHOICE.verdict(

@@ -50,14 +50,6 @@ def test_the_notebooks_solution_is_right(exercise: Exercise, answer: Callable[..
     assert exercise.verdict(answer, seed=seed)[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
-def test_each_mistake_is_named_as_itself(exercise: Exercise, seed: int) -> None:
-    assert len(exercise.mistakes) >= 4
-    for mistake in exercise.mistakes:
-        assert exercise.verdict(mistake.answer, seed=seed) == (False, f"Not yet. {mistake.says}")
-
-
 @pytest.mark.parametrize("student", STUDENTS)
 def test_unimax_by_hand_is_the_students_own(student: str) -> None:
     (sizes, budget, cap), exercise = lesson12.my_corpus(student), lesson12.my_amounts(student)

@@ -10,7 +10,7 @@ from local_server import Page, serve
 
 from data_scripts import multi30k
 from data_scripts.fetch import Offline, Remote
-from pmd_lite.data.corpus import load_corpus
+from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.errors import UserError
 
 STEMS = ("train", "val", "test_2016_flickr")
@@ -261,3 +261,15 @@ def test_command_line(source: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "\nmulti30k: Only 20 captions" in capsys.readouterr().err
     assert multi30k.main(["--out", out, "--source", str(source), "--fr", "8", "--de", "4", "--cs", "2"]) == 0
     assert capsys.readouterr().out.strip() == out and load_corpus(out).sizes == [8, 4, 2]
+
+
+def test_a_run_killed_while_it_wrote_the_attribution_does_not_stop_the_next(tmp_path: Path) -> None:
+    from data_scripts.attribution import write_with_attribution
+
+    corpus = Corpus.from_texts("x", {"fr-en": {s: [(f"{s} un", f"{s} one")] for s in ("train", "valid", "test")}})
+    out = write_with_attribution(corpus, tmp_path / "out", "first\n", overwrite=False)
+    (out / ".ATTRIBUTION.md.new").write_text("# Where", encoding="utf-8")
+    (out / "ATTRIBUTION.md").unlink()
+    write_with_attribution(corpus, out, "second\n", overwrite=False)
+    assert (out / "ATTRIBUTION.md").read_text(encoding="utf-8").endswith("second\n")
+    assert not (out / ".ATTRIBUTION.md.new").exists()
