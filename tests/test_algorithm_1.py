@@ -208,3 +208,9 @@ def test_dev_loss_is_the_mean_nll_by_a_slow_route(make_trainer: MakeTrainer, tin
         total -= sum(float(logp[t, token]) for t, token in enumerate(batch.gold.tolist()))
         tokens += batch.tokens
     assert float(losses[0, 3]) == pytest.approx(total / tokens, rel=1e-5)
+
+
+def test_only_mutual_methods_wait_for_the_start(make_trainer: MakeTrainer) -> None:
+    """start=0.5 of 12 updates holds back students who teach each other, not teachers that stand still."""
+    starts = {method: make_trainer(method, start=0.5).clock.start for method in ("bi-pmd", "auto-pmd", "lssd")}
+    assert starts == {"bi-pmd": 6, "auto-pmd": 6, "lssd": 0}
