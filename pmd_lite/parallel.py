@@ -24,16 +24,17 @@ Job = Mapping[str, Any]
 """Arguments of `train`, `out` among them, with the corpus by name or path; `corpus_options` are `load_corpus`'s."""
 
 
-def train_side_by_side(jobs: Sequence[Job], workers: int = 2) -> list[Run]:
+def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True) -> list[Run]:
     """Several runs in processes of their own, one thread each; the same bits as one after another.
 
     Args:
         jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
             hold those of `load_corpus`.
         workers: processes at a time; more than the machine's cores gains nothing.
+        show: print where the runs stand, and the minutes they took.
     A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
     """
-    outcomes = run_jobs(jobs, workers, stop_at_error=True)
+    outcomes = run_jobs(jobs, workers, stop_at_error=True, show=show)
     return [Run(outcome) for outcome in outcomes if isinstance(outcome, Path)]
 
 

@@ -168,11 +168,16 @@ def test_the_check_of_lesson_00_names_the_mistake(
     assert says in capsys.readouterr().out
 
 
-def test_side_by_side_gives_the_same_bits_as_alone(tmp_path: Path, tiny_corpus: Corpus) -> None:
-    """Another process, another thread count of its own: the same weights."""
+def test_side_by_side_gives_the_same_bits_as_alone(
+    tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another process, another thread count of its own: the same weights; and how far they are only if asked for."""
     words = {"preset_name": pmd.preset("toy", **{**TINY, "steps": 4}), "corpus": "toy", "corpus_options": WORLD}
     jobs = [{**words, "method": m, "out": tmp_path / f"side{i}"} for i, m in enumerate(("tau=1", "bi-pmd"))]
     side = pmd.train_side_by_side(jobs)
+    assert "2 of 2 runs done" in capsys.readouterr().out
+    assert len(pmd.train_side_by_side(jobs, show=False)) == 2
+    assert capsys.readouterr().out == ""
     alone = pmd.train(tiny_corpus, "tau=1", words["preset_name"], out=tmp_path / "alone", show="off")
     for name, weight in alone.dir.load_weights(0).items():
         assert torch.equal(weight, side[0].dir.load_weights(0)[name])
