@@ -11,13 +11,14 @@ from pmd_lite.compare import compare
 from pmd_lite.comparison import Comparison
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
+from pmd_lite.estimate import Estimate, estimate
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import train_side_by_side
 from pmd_lite.presets import PRESETS, preset
 from pmd_lite.run import Run, bleu_table
 
 __all__ = [
-    "METHODS", "PRESETS", "Comparison", "Config", "Run", "UserError", "bleu_table", "compare", "load_corpus", "preset",
-    "run_size", "train", "train_side_by_side",
+    "METHODS", "PRESETS", "Comparison", "Config", "Estimate", "Run", "UserError", "bleu_table", "compare", "estimate",
+    "load_corpus", "preset", "run_size", "train", "train_side_by_side",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -1,11 +1,11 @@
-"""The command line: python -m pmd_lite train | compare | translate | evaluate | show | data | methods."""
+"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | show | data | methods."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import tyro
 from tyro.conf import arg
@@ -20,7 +20,10 @@ from pmd_lite.config import (
     TrainConfig,
 )
 from pmd_lite.config_rivals import SamplingConfig, TeacherConfig
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
+from pmd_lite.estimate import MEAN_TOKENS, estimate
 from pmd_lite.presets import PRESETS
 from pmd_lite.training.progress import Show
 from pmd_lite.training.trainer import Interrupted
@@ -30,6 +33,7 @@ ABOUT = """Pareto Mutual Distillation for multilingual translation.
 
 First steps:  python -m pmd_lite train                      Auto-PMD on the toy languages, a few minutes
               python -m pmd_lite train --method tau=1       one plain model
+              python -m pmd_lite estimate --preset small    what a run would take here: hours, memory, disk
               python -m pmd_lite show runs/*                the scores side by side
               python -m pmd_lite methods                    every baseline and variant
               python -m pmd_lite compare --methods tau=1 tau=5 lssd auto-pmd --seeds 1 2
@@ -37,8 +41,8 @@ First steps:  python -m pmd_lite train                      Auto-PMD on the toy 
 
 
 @dataclass(frozen=True)
-class TrainArguments:
-    """Train one method on one corpus, then translate and score its test sets."""
+class RunArguments:
+    """What a run is: its corpus, its method and every field of its configuration."""
 
     corpus: Annotated[str, arg(aliases=["-c"])] = "longtail"
     """A toy world (longtail, toy, hard) or the directory of a corpus."""
@@ -46,18 +50,10 @@ class TrainArguments:
     """A row of `python -m pmd_lite methods`, or tau=X."""
     preset: Annotated[str, arg(aliases=["-p"])] = "toy"
     """toy, small, ted8 or wmt6: the defaults of all the options below."""
-    out: Path | None = None
-    """Run directory; by default runs/CORPUS-METHOD-seedN. A run begun there is continued."""
     direction: Literal["m2o", "o2m"] | None = None
     """Turn the pairs round: many into one, or one into many."""
     samplers: Words = ()
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
-    resume: Literal["auto", "never"] = "auto"
-    """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
-    show: Show = "auto"
-    """bar, lines, off; auto is a bar in a terminal."""
-    use: tuple[Path, ...] = ()
-    """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
     tau: float = 5.0
     """Temperature of the student that favours small languages."""
     train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
@@ -69,7 +65,7 @@ class TrainArguments:
     tokenizer: TokenizerConfig = TokenizerConfig()
 
     @classmethod
-    def of_preset(cls, name: str) -> TrainArguments:
+    def of_preset(cls, name: str) -> Self:
         """Arguments whose defaults are a preset's."""
         if name not in PRESETS:
             raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
@@ -83,19 +79,60 @@ class TrainArguments:
         return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.sampling, self.teacher,
                       self.tau)  # fmt: skip
 
-    def run(self) -> None:
-        """Train, print the table and say what to do next."""
+    def load(self) -> Corpus:
+        """The corpus; what its checks found goes to stderr."""
         corpus = api.load_corpus(self.corpus, direction=self.direction)
         for warning in corpus.warnings:
             print(f"note: {warning}", file=sys.stderr)
+        return corpus
+
+
+@dataclass(frozen=True)
+class TrainArguments(RunArguments):
+    """Train one method on one corpus, then translate and score its test sets."""
+
+    out: Path | None = None
+    """Run directory; by default runs/CORPUS-METHOD-seedN. A run begun there is continued."""
+    resume: Literal["auto", "never"] = "auto"
+    """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
+    show: Show = "auto"
+    """bar, lines, off; auto is a bar in a terminal."""
+    use: tuple[Path, ...] = ()
+    """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
+
+    def run(self) -> None:
+        """Train, print the table and say what to do next."""
         run = api.train(
-            corpus, self.method, self.config, out=self.out, samplers=self.samplers or None, resume=self.resume,
+            self.load(), self.method, self.config, out=self.out, samplers=self.samplers or None, resume=self.resume,
             show=self.show, use=self.use,
         )  # fmt: skip
         print(run.table().to_text())
         print("\nFigures:")
         commands.draw([run], [run])
         print(f"Side by side with other runs: python -m pmd_lite show {run.path} OTHER ... --figures")
+
+
+@dataclass(frozen=True)
+class EstimateArguments(RunArguments):
+    """Hours, memory and disk of a run on this machine, before it begins."""
+
+    sizes: Words = ()
+    """Instead of a corpus that is not here yet: pair=training pairs, such as fr-en=3000000 de-en=1500000."""
+    mean_tokens: float = MEAN_TOKENS
+    """With --sizes: tokens of a sentence."""
+    tokens_per_second: float | None = None
+    """Target tokens at which another machine trains one plain model; then nothing is timed here."""
+    seconds: float = 10.0
+    """About how long to measure."""
+
+    def run(self) -> None:
+        """Measure, and print the table."""
+        found = estimate(
+            None if self.sizes else self.load(), self.method, self.config, samplers=self.samplers or None,
+            sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
+            tokens_per_second=self.tokens_per_second, seconds=self.seconds,
+        )  # fmt: skip
+        print(found.to_text())
 
 
 def _preset_of(words: list[str]) -> str:
@@ -112,15 +149,20 @@ def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
     words = sys.argv[1:] if words is None else words
     try:
-        defaults = TrainArguments.of_preset(_preset_of(words))
+        chosen = _preset_of(words)
+        to_train, to_estimate = TrainArguments.of_preset(chosen), EstimateArguments.of_preset(chosen)
 
-        def train(arguments: Annotated[TrainArguments, arg(name="")] = defaults) -> None:
+        def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
             """Train one method on one corpus, then translate and score its test sets."""
             arguments.run()
 
+        def plan(arguments: Annotated[EstimateArguments, arg(name="")] = to_estimate) -> None:
+            """Time a few steps of a run on this machine and say what all of it will take: hours, memory, disk."""
+            arguments.run()
+
         table: dict[str, Any] = {
-            "train": train, "translate": commands.translate, "evaluate": commands.evaluate, "show": commands.show,
-            "data": data_command.data, "methods": commands.methods, "compare": commands.compare,
+            "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
+            "show": commands.show, "data": data_command.data, "methods": commands.methods, "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -64,26 +64,33 @@ def wanted(row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus) 
 
 
 def bilingual(corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
-    """A tau=1 run for each pair alone: as many passes over its data as the whole run makes at tau=1, but at least a
-    tenth of its updates, with warm-up and evaluations in proportion.
+    """A tau=1 run for each pair alone, as long as `bilingual_config` says."""
+    return [
+        Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1",
+               bilingual_config(config, split.trg_tokens, encoded.trg_tokens))
+        for pair, split in zip(corpus.pairs, encoded.train, strict=True)
+    ]  # fmt: skip
+
+
+def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
+    """As many passes over a pair's data as the whole run makes at tau=1, but at least a tenth of its updates, with
+    warm-up and evaluations in proportion.
+
+    own, all_pairs: training target tokens of the pair, and of all pairs together.
     """
     train = config.train
-    epoch = _epoch(encoded.trg_tokens, config)
+    epoch = _epoch(all_pairs, config)
     total = math.ceil(train.epochs * epoch) or train.steps
-    found = []
-    for pair, split in zip(corpus.pairs, encoded.train, strict=True):
-        steps = max(math.ceil(total / 10), round(total / epoch * _epoch(split.trg_tokens, config)))
-        share = min(1.0, steps / total)
-        shorter = dataclasses.replace(
-            train, steps=min(steps, total), epochs=0.0, eval_every=max(1, round(share * (train.eval_every or epoch)))
-        )
-        optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
-        whole = dataclasses.replace(config, train=shorter, optim=optim)
-        found.append(Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1", whole))
-    return found
+    steps = max(math.ceil(total / 10), round(total / epoch * _epoch(own, config)))
+    share = min(1.0, steps / total)
+    shorter = dataclasses.replace(
+        train, steps=min(steps, total), epochs=0.0, eval_every=max(1, round(share * (train.eval_every or epoch)))
+    )
+    optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
+    return dataclasses.replace(config, train=shorter, optim=optim)
 
 
-def _epoch(tokens: int, config: Config) -> int:
+def _epoch(tokens: float, config: Config) -> int:
     return max(1, math.ceil(tokens / (config.train.tokens * config.train.accumulate)))
 
 

@@ -30,6 +30,8 @@ FLOORS = {
     "compare": 6,
     "comparison": 6,
     "entries": 6,
+    "estimate": 6,
+    "planning": 6,
     "parallel": 6,
     "methods": 6,
     "run": 6,

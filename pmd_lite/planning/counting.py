@@ -1,0 +1,245 @@
+"""What a run will compute, counted without computing it.
+
+Samplers and distiller are the real ones: the clock is moved from the first update to the last, and whoever is due gets
+a probe that computes nothing, remembers what it would have cost and answers with losses that never change. So the
+searches, looks and decisions counted here are those the run will make, for every method of the table. What depends on
+losses that nobody knows yet is decided by that answer: it errs, if at all, on the side of more distillation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite import building
+from pmd_lite.auxiliary import bilingual_config
+from pmd_lite.building import Resources, make_distiller, make_samplers
+from pmd_lite.config import Config
+from pmd_lite.distillation.topk import TopKCache
+from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
+from pmd_lite.methods import Method, get_method
+from pmd_lite.planning.stand_in import Facts
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES
+
+
+@dataclass
+class Effort:
+    """An amount of computing: target tokens through forward passes, through a teacher, forward and backward; and more.
+
+    steps: of an optimiser. sentences: translated.
+    """
+
+    forward: float = 0.0
+    teacher: float = 0.0
+    backward: float = 0.0
+    steps: float = 0.0
+    sentences: float = 0.0
+
+    @property
+    def passes(self) -> float:
+        """In the currency of `training.cost.Cost`."""
+        return FORWARD * (self.forward + self.teacher) + FORWARD_AND_BACKWARD * self.backward
+
+    def add(self, other: Effort) -> None:
+        """Add another amount to this one."""
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass
+class Work:
+    """A whole run. `efforts` has the purposes of `training.cost.PURPOSES`, "translation" and "auxiliary"."""
+
+    clock: Clock
+    """Length of the run, of an epoch, and where distillation begins; its step is the last."""
+    students: int
+    efforts: dict[str, Effort]
+    searches: int = 0
+    """Of one student: three trials each."""
+    decisions: int = 0
+    """Other looks at the models that samplers and distiller ask for."""
+    evaluations: int = 0
+    """Of one student."""
+    helpers: list[str] = field(default_factory=list)
+    """Runs that the method needs before it can begin."""
+
+    @property
+    def passes(self) -> dict[str, float]:
+        """By purpose, in the currency of a run's own `cost`."""
+        return {purpose: self.efforts[purpose].passes for purpose in PURPOSES}
+
+
+def count(facts: Facts, row: Method, config: Config) -> Work:
+    """All that the run of this method will compute on this corpus, test translations and auxiliary runs included."""
+    counter = _Counter(facts, row, config)
+    counter.run()
+    counter.work.efforts["translation"].sentences = sum(facts.test_sentences) * len(row.samplers)
+    for name, helper in _helpers(facts, row, config):
+        counter.work.helpers.append(name)
+        for purpose, effort in helper.efforts.items():
+            if purpose != "translation":  # auxiliary runs are not scored
+                counter.work.efforts["auxiliary"].add(effort)
+    return counter.work
+
+
+class _Counter:
+    """Moves the clock; it is the probe that strategies look through."""
+
+    def __init__(self, facts: Facts, row: Method, config: Config):
+        self.facts, self.config = facts, config
+        self.n = len(facts.pairs)
+        found = resources(self.n, len(row.samplers), config)
+        self.samplers: list[Sampler] = make_samplers(row.samplers, facts.sizes, config, found)
+        models = [nn.Linear(1, 1) for _ in row.samplers]
+        self.distiller: Distiller = make_distiller(row.distiller, row.options, config, found)(
+            models, self.n, config.distill
+        )
+        train = config.train
+        epoch = max(1, math.ceil(facts.train_tokens / (train.tokens * train.accumulate)))
+        total = math.ceil(train.epochs * epoch) or train.steps
+        start = round(config.distill.resolved.start * total) if self.distiller.waits else 0
+        self.clock = Clock(0, total, epoch, start)
+        efforts = {purpose: Effort() for purpose in (*PURPOSES, "translation", "auxiliary")}
+        self.work = Work(self.clock, len(row.samplers), efforts)
+        self.looked: dict[int, int] = {}  # student -> the update after which its dev loss was last computed
+        # Who draws a pair more often is taken to be better at it.
+        self.losses = torch.stack([2 - sampler.probabilities() for sampler in self.samplers])
+
+    def run(self) -> None:
+        """From the first update to the last, in the order of the trainer."""
+        train, work = self.config.train, self.work
+        every = train.eval_every or self.clock.epoch
+        plain, taught = self._update()
+        for step in range(1, self.clock.total + 1):
+            self.clock = Clock(step, self.clock.total, self.clock.epoch, self.clock.start)
+            work.efforts["train"].add(plain)
+            if step > self.clock.start:
+                work.efforts["teacher"].teacher += taught
+            if step == self.clock.total or step % every == 0:
+                work.evaluations += 1
+                for student in range(work.students):
+                    self._look(student, "dev")
+            changed = False
+            if self.distiller.due(self.clock):
+                self.distiller.update(self)
+                changed = True
+            for student, sampler in enumerate(self.samplers):
+                if sampler.due(self.clock):
+                    sampler.update(student, self)
+                    changed = True
+            if changed:
+                plain, taught = self._update()
+        work.clock = self.clock
+
+    def _update(self) -> tuple[Effort, float]:
+        """One update of every student: its training, and target tokens that pass through teachers once it distils."""
+        plain, taught = Effort(steps=len(self.samplers)), 0.0
+        for student, sampler in enumerate(self.samplers):
+            for pair, p in enumerate(sampler.probabilities().tolist()):
+                tokens = self.config.train.accumulate * p * self.facts.batch[pair]
+                plain.backward += tokens
+                if self.distiller.weight(student, pair):
+                    taught += tokens * len(self.distiller.teachers(student, pair))
+        return plain, taught
+
+    def _look(self, student: int, purpose: str) -> None:
+        if self.looked.get(student) != self.clock.step:
+            self.looked[student] = self.clock.step
+            self.work.efforts[purpose].forward += sum(self.facts.dev)
+            self.work.decisions += purpose == "probe"
+
+    # ---- the probe
+
+    def dev_loss(self, student: int) -> Tensor:
+        """Always the same; lower for the pairs that this student draws more often."""
+        self._look(student, "probe")
+        return self.losses[student].clone()
+
+    def dev_score(self, student: int) -> Tensor:
+        """0 BLEU, so that a frozen teacher is always ahead."""
+        effort = self.work.efforts["probe"]
+        effort.forward += sum(self.facts.dev)
+        effort.sentences += sum(self.facts.dev_sentences)
+        self.work.decisions += 1
+        return torch.zeros(self.n, dtype=torch.float64)
+
+    def trial(self, student: int, alphas: Tensor) -> Tensor:
+        """All trials equally good."""
+        self.work.searches += student == 0
+        effort, trials = self.work.efforts["trial"], len(alphas)
+        tokens, batches = self._trial_set(student)
+        teachers = len(self.distiller.teachers(student, 0)) if bool((alphas > 0).any()) else 0
+        effort.backward += trials * tokens
+        effort.teacher += teachers * tokens * (1 if self.config.distill.resolved.rollback else trials)
+        effort.steps += trials * math.ceil(batches / self.config.train.accumulate)
+        effort.forward += trials * sum(self.facts.dev)
+        return torch.ones(trials, self.n, dtype=torch.float64)
+
+    def _trial_set(self, student: int) -> tuple[float, float]:
+        """Target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and `ModelProbe`)."""
+        facts, config = self.facts, self.config
+        if config.distill.resolved.trial_data == "per-pair":
+            tokens = batches = 0.0
+            for pair, size in enumerate(facts.sizes):
+                one_batch = config.train.tokens // max(1, int(facts.longest[pair]))
+                chosen = min(size, max(math.ceil(config.distill.trial_ratio * size), one_batch))
+                tokens += chosen * facts.tokens[pair]
+                batches += max(1.0, chosen * facts.tokens[pair] / facts.batch[pair])
+            return tokens, batches
+        updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
+        shares = self.samplers[student].probabilities().tolist()
+        mean = sum(p * tokens for p, tokens in zip(shares, facts.batch, strict=True))
+        return updates * config.train.accumulate * mean, float(updates * config.train.accumulate)
+
+    def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
+        """The same direction every time."""
+        whole = self.facts.dev[pair] if split == "valid" else self.facts.sizes[pair] * self.facts.tokens[pair]
+        self.work.efforts["probe"].backward += min(float(tokens), whole)
+        self.work.decisions += split == "valid" and pair == 0
+        return torch.ones(2)
+
+    def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
+        """Equally unsure of every pair."""
+        self.work.efforts["probe"].forward += (passes + 1) * min(float(tokens), self.facts.dev[pair])
+        self.work.decisions += pair == 0
+        logp = -torch.ones(passes, 2)
+        return TokenStats(logp, -logp, torch.zeros(2, dtype=torch.int64), torch.tensor([False, True]), 1.0)
+
+
+def resources(n_pairs: int, students: int, config: Config) -> Resources:
+    """What auxiliary runs would have found, for objects that are only asked when they act."""
+    cached = cast(TopKCache, object()) if config.teacher.md_cache else None  # never read here
+    return Resources(
+        plain_loss=torch.ones(n_pairs), bilingual_loss=torch.ones(n_pairs), similarity=torch.ones(n_pairs, n_pairs),
+        teachers=[nn.Linear(1, 1) for _ in range(n_pairs)], teacher_scores=torch.zeros(n_pairs), teacher_cache=cached,
+        alphas=torch.full((students, n_pairs), 0.1),
+    )  # fmt: skip
+
+
+def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]]:
+    """The auxiliary runs of a method and what each will compute (see `pmd_lite.auxiliary.wanted`)."""
+    needs = building.needs(row.samplers, row.distiller, config)
+    found = []
+    if "plain" in needs:
+        found.append(("tau=1", count(facts, get_method("tau=1"), config)))
+    if "auto-pmd" in needs:
+        found.append(("auto-pmd", count(facts, get_method("auto-pmd"), config)))
+    if "bilingual" in needs:
+        for pair, name in enumerate(facts.pairs):
+            alone = only(facts, pair)
+            own = bilingual_config(config, alone.train_tokens, facts.train_tokens)
+            found.append((name, count(alone, get_method("tau=1"), own)))
+    return found
+
+
+def only(facts: Facts, pair: int) -> Facts:
+    """The facts of one pair alone."""
+    one: dict[str, Any] = {
+        name: cast(Sequence[Any], value)[pair : pair + 1] for name, value in vars(facts).items() if name != "text_bytes"
+    }
+    return Facts(**one, text_bytes=facts.text_bytes)

@@ -1,0 +1,196 @@
+"""A small corpus in the place of the real one: enough to time steps on, and to know how long its sentences are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pmd_lite.config import Config, TokenizerConfig
+from pmd_lite.data.batching import cut_split
+from pmd_lite.data.corpus import Corpus, RawTexts
+from pmd_lite.data.reading import ParallelText
+from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
+from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, Ints, TokenArray, encode_corpus
+from pmd_lite.errors import UserError
+
+SAMPLE = 4000
+"""Sentence pairs of each pair and split that are looked at."""
+TOKENIZER_SAMPLE = 50_000
+"""Sentences that a tokenizer is trained on here at the most; the run's own may see more."""
+ENOUGH = 50 * SAMPLE
+"""Sentences that batches are cut from to see how full they get."""
+BYTES = 256
+"""Pieces that byte_fallback takes; all languages share them."""
+TEXT_BYTES = 4.0
+"""Bytes of text per token, where there is no text to look at."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens."""
+
+    pairs: tuple[str, ...]
+    sizes: list[int]
+    """Training sentence pairs that fit into max_len."""
+    tokens: list[float]
+    """Of a training sentence, mean."""
+    longest: list[float]
+    """The longer side of a training pair in tokens, mean."""
+    batch: list[float]
+    """Of a micro-batch, mean."""
+    dev: list[float]
+    """Of the whole dev set."""
+    dev_sentences: list[float]
+    test_sentences: list[int]
+    text_bytes: float
+    """Bytes of one translated sentence, mean over pairs."""
+
+    @property
+    def train_tokens(self) -> float:
+        """Of all training data."""
+        return sum(n * tokens for n, tokens in zip(self.sizes, self.tokens, strict=True))
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A few sentences of every pair as ids, the facts about the whole corpus, and what of them is a guess."""
+
+    encoded: EncodedCorpus
+    facts: Facts
+    guesses: tuple[str, ...]
+
+
+class WideTokenizer(Tokenizer):
+    """A tokenizer with as many ids as the run's will have, whatever it was trained on; the rest of them read as ''."""
+
+    def __init__(self, of: Tokenizer, size: int):
+        super().__init__(of.config, of.pairs, of.models, of.origin)
+        self.known = self.vocab_size
+        self.vocab_size = max(self.vocab_size, size)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of the pieces that there are."""
+        return super().decode(i for i in ids if i < self.known)
+
+
+def full_vocabulary(config: TokenizerConfig, languages: int) -> int:
+    """Ids of a tokenizer that fills its vocabulary: pieces and tags. Pieces that languages share count once each.
+
+    (Apart from bytes nobody knows them beforehand, so for a model per language this is the most there can be.)
+    """
+    if config.kind == "joint":
+        return config.vocab_size + languages
+    shared = SPECIALS + BYTES * config.byte_fallback
+    return shared + languages * (config.vocab_size - shared) + languages
+
+
+def sampled(corpus: Corpus, config: Config, tokenizer: Path | None = None) -> StandIn:
+    """The stand-in of a corpus that is here: up to 4,000 evenly spaced sentence pairs of every pair and split.
+
+    tokenizer: directory of the one the run will use; without it one is trained, on 50,000 sentences at the most.
+    """
+    guesses = []
+    if tokenizer is not None:
+        speaks = Tokenizer.load(tokenizer)
+    else:
+        fewer = min(config.tokenizer.max_sentences, TOKENIZER_SAMPLE)
+        speaks = train_tokenizer(corpus, dataclasses.replace(config.tokenizer, max_sentences=fewer))
+        if fewer < min(config.tokenizer.max_sentences, 2 * sum(corpus.sizes)):
+            speaks = WideTokenizer(speaks, full_vocabulary(config.tokenizer, len(corpus.languages)))
+            guesses.append(
+                f"tokens per sentence, from a tokenizer trained on {fewer:,} sentences (the run's own makes fewer)"
+            )
+    texts: RawTexts = {
+        pair: {name: _spaced(getattr(corpus, name)[pair]) for name in ("train", "valid", "test")}
+        for pair in corpus.pairs
+    }
+    small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True)
+    small = small.only(corpus.pairs)
+    encoded = encode_corpus(small, speaks, config.model.max_len)
+    fit = [1 - encoded.dropped.get(f"train.{pair}", 0) / len(texts[pair]["train"]) for pair in corpus.pairs]
+    held = [len(corpus.valid[pair]) / len(texts[pair]["valid"]) for pair in corpus.pairs]
+    rows = zip(corpus.sizes, fit, encoded.train, strict=True)
+    sizes = [max(len(split), round(n * share)) for n, share, split in rows]
+    references = [trg for pair in corpus.pairs for _, trg in texts[pair]["test"]]
+    facts = _facts(
+        encoded, config, sizes, held, [len(corpus.test[pair]) for pair in corpus.pairs],
+        sum(len(text.encode()) for text in references) / len(references),
+    )  # fmt: skip
+    if max(corpus.sizes) > SAMPLE:
+        guesses.append(f"lengths of sentences, from {SAMPLE:,} of each pair")
+    return StandIn(encoded, facts, tuple(guesses))
+
+
+def described(sizes: Mapping[str, int], mean_tokens: float, held_out: int, config: Config) -> StandIn:
+    """The stand-in of a corpus that is not here: random ids in sentences of random lengths.
+
+    Args:
+        sizes: training sentence pairs by pair, such as {"fr-en": 3_000_000}.
+        mean_tokens: tokens of a sentence, source or target, sentence end and tags included.
+        held_out: sentence pairs of every dev set and of every test set.
+    Raises: UserError for sizes, lengths or names that no corpus has.
+    """
+    least = SPECIALS  # a tag, a piece and the sentence end at the very least
+    if not sizes or any(type(n) is not int or n < 1 for n in sizes.values()) or held_out < 1:
+        raise UserError("sizes and held_out: give whole numbers above 0, such as sizes={'fr-en': 3_000_000}")
+    if not least <= mean_tokens <= config.model.max_len:
+        raise UserError(f"mean_tokens={mean_tokens}: must lie between {least} and max_len={config.model.max_len}")
+    if wrong := [pair for pair in sizes if len(pair.split("-")) != 2 or not all(pair.split("-"))]:
+        raise UserError(f"{wrong[0]!r} is no pair of languages: write it as fr-en")
+    languages = {language for pair in sizes for language in pair.split("-")}
+    plain = Tokenizer(config.tokenizer, list(sizes), {}, {"name": "described", "sha256": ""})
+    tokenizer = WideTokenizer(plain, full_vocabulary(config.tokenizer, len(languages)))
+    rng = np.random.default_rng(0)
+
+    def split(count: int) -> EncodedSplit:
+        # Lengths of real sentences are skewed to the right: half as spread out as they are long fits news and talks.
+        longer = rng.gamma(4.0, mean_tokens / 4, count)
+        sides = [longer * rng.uniform(0.8, 1.2, count) for _ in range(2)]
+        whole = [np.clip(np.rint(x), 2, config.model.max_len).astype(np.int64) for x in sides]
+        return EncodedSplit(*(_random_ids(lengths, tokenizer.vocab_size, rng) for lengths in whole))
+
+    train = tuple(split(min(n, SAMPLE)) for n in sizes.values())
+    valid = tuple(split(min(held_out, SAMPLE)) for _ in sizes)
+    encoded = EncodedCorpus(tokenizer, tuple(sizes), train, valid, {})
+    held = [max(1.0, held_out / SAMPLE)] * len(sizes)
+    facts = _facts(encoded, config, list(sizes.values()), held, [held_out] * len(sizes), TEXT_BYTES * mean_tokens)
+    guess = f"sentences of {mean_tokens:g} tokens, of random ids: the corpus was only described"
+    return StandIn(encoded, facts, (guess,))
+
+
+def _facts(
+    encoded: EncodedCorpus, config: Config, sizes: list[int], held: Sequence[float], tested: list[int], text: float
+) -> Facts:
+    """held: how many times larger each real dev set is than the one in `encoded`."""
+    train = encoded.train
+    return Facts(
+        encoded.pairs,
+        sizes,
+        [split.trg_tokens / len(split) for split in train],
+        [float(np.maximum(split.src.lengths, split.trg.lengths).mean()) for split in train],
+        [_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
+        [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
+        [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
+        tested,
+        text,
+    )
+
+
+def _batch(split: EncodedSplit, size: int, budget: int) -> float:
+    """Mean target tokens of a micro-batch when the lengths in `split` are those of `size` sentences."""
+    rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # the more sentences, the fuller the batches
+    return float(split.trg.lengths[rows].sum()) / len(cut_split(split, rows, budget))
+
+
+def _spaced(text: ParallelText) -> list[tuple[str, str]]:
+    rows = np.linspace(0, len(text) - 1, min(len(text), SAMPLE)).round().astype(int)
+    return [text[i] for i in rows.tolist()]
+
+
+def _random_ids(lengths: Ints, vocabulary: int, rng: np.random.Generator) -> TokenArray:
+    flat = rng.integers(SPECIALS, vocabulary, int(lengths.sum())).astype(np.int32)
+    return TokenArray.cut(flat, np.concatenate([[0], np.cumsum(lengths)]))

@@ -1,0 +1,255 @@
+"""How fast this machine trains and translates, from a few real steps, and how much memory they take."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config import Config
+from pmd_lite.data.batching import Batch, PairStream
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK
+from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.distillation.mutual import BiPMD
+from pmd_lite.model.decoding import translate_batch
+from pmd_lite.model.transformer import Transformer
+from pmd_lite.planning.counting import Effort
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.dev import dev_losses
+from pmd_lite.training.learner import Learner, derive_seed, pick_device
+from pmd_lite.training.snapshot import preserved_rng
+
+LEAST_BUDGET = 256
+"""Token budget of the first micro-batch; it is doubled while there is time, up to the run's own."""
+ROUNDS = (3, 9)
+"""Repetitions of each measurement, at least and at most."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of each part of a run: per target token, per optimiser step, per translated sentence."""
+
+    forward: float
+    teacher: float
+    """What a distilled micro-batch takes longer: the teacher's forward pass and L_kd."""
+    backward: float
+    step: float
+    sentence: float
+    budget: int
+    """Token budget of the micro-batches that were timed; 0: none were."""
+    device: str
+    memory: float | None = None
+    """Peak bytes with one student and one teacher, at the run's own token budget; None: not known here."""
+
+    def seconds(self, effort: Effort) -> float:
+        """What an amount of computing takes."""
+        of = (effort.forward, effort.teacher, effort.backward, effort.steps, effort.sentences)
+        return sum(a * b for a, b in zip(of, (self.forward, self.teacher, self.backward, self.step, self.sentence),
+                                         strict=True))  # fmt: skip
+
+    @classmethod
+    def known(cls, tokens_per_second: float, sentence_tokens: float, config: Config) -> Speed:
+        """By counting passes alone: training one model at this speed is three passes a token, all else follows.
+
+        Beam search is taken to cost a pass per token of every hypothesis.
+        """
+        one = 1 / (3 * tokens_per_second)
+        return cls(one, one, 3 * one, 0.0, one * sentence_tokens * config.train.beam, 0, "as given")
+
+
+def measure(encoded: EncodedCorpus, shares: Tensor, config: Config, teaches: bool, seconds: float) -> Speed:
+    """Time real steps on this machine: the first is thrown away, of the others the median counts.
+
+    Args:
+        encoded: sentences to train on. shares: [pair] how often each pair is drawn.
+        teaches: whether there is a teacher at all.
+        seconds: about how long to measure; a single step of a large model may take longer than that.
+    Raises: UserError as training would, when the device is not there or cannot do the precision.
+    Nothing is kept, and no random generator is moved.
+    """
+    device = pick_device(config.train.device, config.train.precision)
+    with preserved_rng():
+        try:
+            return _Bench(encoded, shares, config, teaches, device, seconds).run()
+        finally:
+            gc.collect()
+
+
+class _Bench:
+    def __init__(
+        self, encoded: EncodedCorpus, shares: Tensor, config: Config, teaches: bool, device: torch.device,
+        seconds: float,
+    ):  # fmt: skip
+        self.encoded, self.shares, self.config, self.device = encoded, shares, config, device
+        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(config.train.seed, 0))
+        # What is mixed, and how, depends on the method but little: Eq. 3 and 4 stand for all.
+        peers = [self.learner.model, copy.deepcopy(self.learner.model)] if teaches else [self.learner.model]
+        self.distiller, self.teaches = BiPMD(peers, len(encoded.pairs), config.distill), teaches
+        self.until = time.perf_counter() + seconds
+        self.peaks: dict[int, float] = {}
+
+    def run(self) -> Speed:
+        budget = min(LEAST_BUDGET, self.config.train.tokens)
+        resting = 0.0
+        while True:
+            batches = self._batches(budget)
+            started = time.perf_counter()
+            with peak_memory(self.device) as peak:
+                self._micro(batches[0], self.teaches)
+                self.learner.finish()
+            resting = resting or memory_now(self.device)
+            self.peaks[budget] = peak()
+            took = time.perf_counter() - started
+            # The same thing twice as large, warm-up and three rounds of it, must fit into what is left.
+            if budget == self.config.train.tokens or took * 2 * 2 * (ROUNDS[0] + 1) > self._left:
+                break
+            budget = min(2 * budget, self.config.train.tokens)
+        rounds = [self._round(batches[i % len(batches)]) for i in self._times(3 * took)]
+        forward, backward, teacher, step = (statistics.median(column) for column in zip(*rounds, strict=True))
+        memory = None if not all(self.peaks.values()) else self._extrapolated(budget, resting)
+        extra = max(0.0, teacher - backward)
+        return Speed(forward, extra, backward, step, self._sentence(), budget, describe(self.device), memory)
+
+    @property
+    def _left(self) -> float:
+        return self.until - time.perf_counter()
+
+    def _times(self, each: float) -> Iterator[int]:
+        for i in range(ROUNDS[1]):
+            if i < ROUNDS[0] or self._left > each:
+                yield i
+
+    def _batches(self, budget: int) -> list[Batch]:
+        """A few micro-batches of this budget, of pairs drawn as the run draws them."""
+        schedule = PairSchedule((0,), "stratified")
+        streams = [PairStream(split, pair, budget, (0, pair)) for pair, split in enumerate(self.encoded.train)]
+        return [streams[schedule.next(self.shares)].next().to(self.device) for _ in range(ROUNDS[0])]
+
+    def _round(self, batch: Batch) -> tuple[float, float, float, float]:
+        """Seconds per target token of a dev pass, of a plain and of a distilled micro-batch; of an optimiser step."""
+        forward = self._timed(lambda: dev_losses(self.learner, [batch], len(self.encoded.pairs)))
+        plain = self._timed(lambda: self._micro(batch, False))
+        step = self._timed(self.learner.finish)
+        taught = self._timed(lambda: self._micro(batch, True)) if self.teaches else plain
+        return forward / batch.tokens, plain / batch.tokens, taught / batch.tokens, step
+
+    def _micro(self, batch: Batch, taught: bool) -> None:
+        self.learner.begin()
+        target = None
+        if taught:
+            with self.learner.autocast():
+                target = self.distiller.target(0, batch, dropout=False)
+        self.learner.accumulate(batch, 0.5 * taught, target, self.distiller, batch.tokens, 0)
+
+    def _timed(self, work: Callable[[], object]) -> float:
+        synchronize(self.device)
+        started = time.perf_counter()
+        work()
+        synchronize(self.device)
+        return time.perf_counter() - started
+
+    def _extrapolated(self, budget: int, resting: float) -> float:
+        """Peak bytes at the run's own token budget: what lies there between steps does not grow, the rest does."""
+        peak = self.peaks[budget]
+        return peak + max(0.0, peak - resting) * (self.config.train.tokens / budget - 1)
+
+    def _sentence(self) -> float:
+        """Seconds to translate a sentence in batches, with translations as long as the references."""
+        train, split = self.config.train, max(self.encoded.valid, key=len)
+        pair = self.encoded.pairs[self.encoded.valid.index(split)]
+        tokenizer = self.encoded.tokenizer
+        prefix, banned = tokenizer.prefix(pair), [UNK, *tokenizer.tags.values()]
+        longest = max(1, min(round(split.trg_tokens / len(split)), self.config.model.max_len - 1 - len(prefix)))
+        most = min(len(split), max(1, 6 * train.tokens // longest))
+        count, best = min(4, most), float("inf")
+        while True:
+            rows = [split.src[i].tolist() for i in range(count)]
+            width = max(map(len, rows))
+            src = torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], device=self.device)
+            took = self._timed(
+                lambda src=src: translate_batch(  # type: ignore[misc]
+                    self.learner.model, src, beam=train.beam, max_len=longest, bos=BOS, eos=EOS, pad=PAD,
+                    prefix=prefix, banned=banned,
+                )
+            )  # fmt: skip
+            best = min(best, took / count)
+            if count == most or 2 * took > max(self._left, 0.5):
+                return best
+            count = min(2 * count, most)
+
+
+def parameters(config: Config, vocabulary: int) -> int:
+    """Parameters of one student, without making it."""
+    with torch.device("meta"), preserved_rng():
+        return Transformer(vocabulary, **asdict(config.model), pad=PAD).parameter_count()
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was asked to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def describe(device: torch.device) -> str:
+    """The device in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
+
+
+def memory_now(device: torch.device) -> float:
+    """Bytes in use: of the device where it counts them, else of this process (0 where the system does not say)."""
+    if device.type == "cuda":
+        return float(torch.cuda.memory_allocated(device))
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return float(statm.read_text().split()[1]) * _page()
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    scale = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * scale
+
+
+def _page() -> int:
+    import resource
+
+    return resource.getpagesize()
+
+
+@contextmanager
+def peak_memory(device: torch.device) -> Iterator[Callable[[], float]]:
+    """Within the block, watch memory; the function that is handed out says the largest number of bytes seen.
+
+    On CUDA the allocator counts (its own peak starts anew). Elsewhere the process is looked at every few milliseconds.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        yield lambda: float(torch.cuda.max_memory_allocated(device))
+        return
+    seen, done = [memory_now(device)], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.004):
+            seen.append(max(seen.pop(), memory_now(device)))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: max(seen[0], memory_now(device))
+    finally:
+        done.set()
+        watcher.join()
