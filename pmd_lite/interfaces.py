@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch
 
+Amount = TypeVar("Amount", Tensor, float)
+"""A loss as a tensor or a plain number."""
 Events = list[dict[str, Any]]
 """What an update decided, as JSON-ready lines for metrics.jsonl."""
-Target = Any
-"""What teachers predict, in the form the distiller's own `kd` reads: [tokens, vocab] probabilities, or else."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,34 @@ class Sampler(Protocol):
         ...
 
 
-class Mixture(Protocol):
-    """The part of a distiller that the loss of one micro-batch is made with."""
+class Target(Protocol):
+    """What a student is to learn of a batch besides the gold tokens, asked for some consecutive tokens at a time."""
 
-    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
-        """L_kd, summed over tokens in nats. student_logp: [tokens, vocab]; returns []."""
+    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+        """L_kd of a chunk of tokens, and its gradient on the student's logits z as push * softmax(z) - pull.
+
+        rows: which tokens. logits: [chunk, vocab] z, fp32 or better; log_z: [chunk] their logsumexp.
+        Returns: kd [chunk] in nats, pull [chunk, vocab] (the caller may overwrite it), push.
+        """
         ...
 
-    def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
-        """The mixed loss; Eq. 4 unless a method says otherwise."""
+    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
+        """[chunk] log-probability that the teacher gives to the gold tokens [chunk]."""
+        ...
+
+
+class Mixture(Protocol):
+    """How the loss of one micro-batch is mixed from L_ce and L_kd."""
+
+    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
+        """The mixed loss, linear in both; Eq. 4 unless a method says otherwise."""
+        ...
+
+    gated: bool
+    """Whether tokens count unequally, so that `trust` must be asked (for which all tokens are looked at twice)."""
+
+    def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
+        """[tokens] factor of each token's L_kd, from [tokens] log-probabilities of the gold tokens; no gradient."""
         ...
 
 

@@ -17,6 +17,7 @@ from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import PairStream, collate
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit
 from pmd_lite.distillation import topk
+from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopK, TopKCache, teacher_top_k, top_k_kd
 from pmd_lite.errors import UserError
@@ -108,10 +109,11 @@ class Loud(nn.Module):
     """Logits [tokens, vocab] far beyond what float16 holds, the same at every position."""
 
     def hidden(self, src: Tensor, trg_in: Tensor) -> Tensor:
-        return torch.zeros(*trg_in.shape, 1)
+        return torch.ones(*trg_in.shape, 1)
 
-    def project(self, hidden: Tensor) -> Tensor:
-        return torch.tensor([1e6, 1e6 - 1, 1e6 + 2, 0.0]).expand(len(hidden), 4)
+    @property
+    def output_weight(self) -> Tensor:
+        return torch.tensor([[1e6], [1e6 - 1], [1e6 + 2], [0.0]])
 
 
 def test_large_logits_survive_float16(tiny_encoded: EncodedCorpus, tmp_path: Path) -> None:
@@ -226,6 +228,7 @@ def test_multi_distill_learns_the_same_from_the_cache_as_from_the_teachers(
     gradients = []
     for distiller in (live, cached):
         logits = torch.linspace(-1, 1, batch.tokens * vocab).reshape(batch.tokens, vocab).requires_grad_()
-        distiller.kd(logits.log_softmax(-1), distiller.target(0, batch, dropout=False), batch).backward()
+        mix = Mix(0.0, 1.0, distiller.target(0, batch, dropout=False))
+        projected_loss(logits, torch.eye(vocab), batch.gold, 0.1, mix)[0].backward()
         gradients.append(logits.grad)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-3)

@@ -2,6 +2,9 @@
 
 All losses are sums over target tokens in nats (natural logarithm), computed in fp32 or better; the caller divides by
 the target tokens of the whole update. Rows are real tokens only: padding is left out before the output projection.
+
+This is the form to read, and the one that tests compare with. Training computes the same sums in `fused.py`, without
+the [tokens, vocab] tensors.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pmd_lite.interfaces import Amount
 from pmd_lite.model.transformer import Transformer
 
 
@@ -52,7 +56,7 @@ def kd_loss(student_logp: Tensor, teacher_p: Tensor) -> Tensor:
     return -(teacher_p.detach() * student_logp).sum()
 
 
-def pmd_loss(ce: Tensor, kd: Tensor, alpha: float) -> Tensor:
+def pmd_loss(ce: Amount, kd: Amount, alpha: float) -> Amount:
     """L_PMD (Eq. 4): (1 - alpha) L_ce + alpha L_kd, one scalar alpha for a batch of one pair."""
     return (1 - alpha) * ce + alpha * kd
 

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from pmd_lite.config import DistillConfig
 from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.losses import kd_loss
 from pmd_lite.distillation.mutual import NoDistillation
-from pmd_lite.interfaces import Clock, Events, Probe, Target
+from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
 
 Gate = Literal["whole", "selective", "adaptive"]
 
@@ -40,7 +39,7 @@ class LSSD(NoDistillation):
     ):
         """gate: how much a teacher is trusted. whole: fully; selective: per token; adaptive: per sentence."""
         super().__init__(students, n_pairs, config)
-        self.gate, self.settings = gate, settings
+        self.gate, self.settings, self.gated = gate, settings, gate != "whole"
         self.best = torch.full_like(self.alpha, torch.inf)
         """[student, pair] lowest dev loss so far, nats per token."""
         self.peak = torch.zeros(self.alpha.shape, dtype=torch.int64)
@@ -54,26 +53,16 @@ class LSSD(NoDistillation):
         return [(self.snapshots[student][epoch], 1.0)] if epoch else []
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
-        """[tokens, vocab] probabilities of the snapshot; never with dropout, whatever peers would do."""
+        """What the snapshot predicts; never with dropout, whatever peers would do."""
         return super().target(student, batch, dropout=False)
 
-    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
-        """Eq. 3, each token times its gate. [tokens, vocab] log-probabilities and probabilities -> [] nats, summed.
+    def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
+        """[tokens]: the gate of each token. It is a number here: no gradient flows through it."""
+        if self.gate == "adaptive":
+            return adaptive_gate(student_gold_logp, teacher_gold_logp, batch.sentence)
+        return selective_gate(student_gold_logp, teacher_gold_logp)
 
-        A gate is a number here: no gradient flows through it.
-        """
-        if self.gate == "whole":
-            return kd_loss(student_logp, target)
-        gold = batch.gold[:, None]
-        student_gold = student_logp.detach().gather(-1, gold)[:, 0]
-        teacher_gold = target.gather(-1, gold)[:, 0].log()
-        if self.gate == "selective":
-            trust = selective_gate(student_gold, teacher_gold)
-        else:
-            trust = adaptive_gate(student_gold, teacher_gold, batch.sentence)
-        return kd_loss(student_logp, trust[:, None] * target)
-
-    def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
+    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
         """(L_ce + w L_kd) / 2 for weight = w / (1 + w): Eq. 4 times (1 + w) / 2.
 
         As released, only distilled batches are halved. The trainer mixes nothing at weight 0: those are L_ce itself.

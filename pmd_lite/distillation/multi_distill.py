@@ -11,9 +11,9 @@ from pmd_lite.config import DistillConfig
 from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import Batch
 from pmd_lite.distillation.mutual import NoDistillation
-from pmd_lite.distillation.topk import TopK, TopKCache, teacher_top_k, top_k_kd
+from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Events, Probe, Target
+from pmd_lite.interfaces import Clock, Events, Probe
 
 FADE_FROM = 2.0
 """Points below its teacher from which the adaptive rule begins to halve a student's weight (released code)."""
@@ -65,15 +65,13 @@ class MultiDistill(NoDistillation):
         """The pair's bilingual model; none when its predictions are read from the cache."""
         return [] if self.cache is not None else [(self.bilingual[pair], 1.0)]
 
-    def target(self, student: int, batch: Batch, dropout: bool) -> TopK:
+    def target(self, student: int, batch: Batch, dropout: bool) -> TopKTarget:
         """The k best tokens of the pair's teacher, from the cache or a forward pass; never with dropout."""
         if self.cache is not None:
-            return self.cache.read(batch)
-        return teacher_top_k(self.bilingual[batch.pair], batch, self.settings.md_top_k)
-
-    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
-        """-theta^2 sum_k q_k log p_k over the teacher's k best tokens (`top_k_kd`). [tokens, vocab] -> [] nats."""
-        return top_k_kd(student_logp, target, self.settings.md_temperature)
+            best = self.cache.read(batch)
+        else:
+            best = teacher_top_k(self.bilingual[batch.pair], batch, self.settings.md_top_k)
+        return TopKTarget(best, self.settings.md_temperature)
 
     def due(self, clock: Clock) -> bool:
         """Every `md_every` updates; never when the weights are fixed."""

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.losses import kd_loss, pmd_loss, soft_target
+from pmd_lite.distillation.fused import teacher_states
+from pmd_lite.distillation.losses import pmd_loss
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Events, Probe, Target
+from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
 
 
 class NoDistillation:
@@ -23,6 +24,7 @@ class NoDistillation:
     """
 
     waits = True
+    gated = False
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         self.students, self.config = list(students), config
@@ -42,16 +44,16 @@ class NoDistillation:
         return [(model, 1 / len(peers)) for model in peers]
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
-        """[tokens, vocab]: the share-weighted mean of what the teachers predict."""
-        return soft_target(self.teachers(student, batch.pair), batch.src, batch.trg_in, batch.keep, dropout)
+        """The share-weighted mean of what the teachers predict."""
+        return teacher_states(self.teachers(student, batch.pair), batch.src, batch.trg_in, batch.keep, dropout)
 
-    def kd(self, student_logp: Tensor, target: Target, batch: Batch) -> Tensor:
-        """Eq. 3."""
-        return kd_loss(student_logp, target)
-
-    def combine(self, ce: Tensor, kd: Tensor, weight: float) -> Tensor:
+    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
         """Eq. 4."""
         return pmd_loss(ce, kd, weight)
+
+    def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
+        """All tokens count fully."""
+        return torch.ones_like(student_gold_logp)
 
     def due(self, clock: Clock) -> bool:
         """Never."""

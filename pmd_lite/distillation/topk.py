@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.distillation.losses import log_probs, probs, token_logits
+from pmd_lite.distillation.fused import chunks, output_weight, project, token_states
+from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.errors import UserError
 
 
@@ -56,15 +57,39 @@ def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
     return -(temperature**2) * (q * logp).sum()
 
 
+@dataclass(frozen=True)
+class TopKTarget:
+    """`top_k_kd` of a whole batch, chunk by chunk (see `interfaces.Target`)."""
+
+    best: TopK
+    temperature: float
+
+    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+        """theta^2 times the cross-entropy to q at temperature theta; its gradient on z is theta (p_theta - q)."""
+        theta, ids = self.temperature, self.best.ids[rows]
+        q = probs(self.best.logits[rows] / theta).to(logits.dtype)
+        logp = logits - log_z[:, None] if theta == 1 else log_probs(logits / theta)
+        loss = -(theta**2) * (q * logp.gather(-1, ids)).sum(-1)
+        pull = logp.exp_().mul_(-theta) if theta != 1 else torch.zeros_like(logits)
+        return loss, pull.scatter_add_(-1, ids, theta * q), float(theta == 1)
+
+    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
+        """[chunk] log q of the gold tokens, -inf where they are not among the best."""
+        logq = log_probs(self.best.logits[rows] / self.temperature)
+        return logq.masked_fill(self.best.ids[rows] != gold[:, None], -torch.inf).amax(-1)
+
+
 def teacher_top_k(teacher: nn.Module, batch: Batch, k: int) -> TopK:
     """A teacher's forward pass without dropout or gradient, cut to k. The teacher's mode is put back."""
     was_training = teacher.training
     teacher.eval()
     try:
         with torch.no_grad():
-            return top_k(token_logits(teacher, batch.src, batch.trg_in, batch.keep), k)
+            hidden, weight = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_weight(teacher)
+            parts = [top_k(project(hidden[rows], weight), k) for rows in chunks(len(hidden), len(weight))]
     finally:
         teacher.train(was_training)
+    return TopK(torch.cat([part.ids for part in parts]), torch.cat([part.logits for part in parts]))
 
 
 class TopKCache:

@@ -127,7 +127,12 @@ class Transformer(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """hidden [..., d_model] -> logits [..., vocab]."""
-        return F.linear(hidden, (self.output or self.embedding).weight)
+        return F.linear(hidden, self.output_weight)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """[vocab, d_model]: one row for each token, whose product with a state is that token's logit."""
+        return (self.output or self.embedding).weight
 
     def encode(self, src: Tensor) -> Tensor:
         """src [batch, src_len] -> memory [batch, src_len, d_model]."""

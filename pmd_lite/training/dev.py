@@ -11,7 +11,7 @@ from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.losses import ce_loss, log_probs, nll, token_logits
+from pmd_lite.distillation.fused import projected_sums, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.model.transformer import Transformer
@@ -34,9 +34,9 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int) -> Tens
     try:
         with torch.inference_mode(), learner.autocast():
             for batch in batches:
-                logp = log_probs(token_logits(model, batch.src, batch.trg_in, batch.keep))
-                smoothed = ce_loss(logp, batch.gold, learner.config.optim.label_smoothing)
-                sums[:, batch.pair] += torch.stack([nll(logp, batch.gold), smoothed])
+                hidden = token_states(model, batch.src, batch.trg_in, batch.keep)
+                found = projected_sums(hidden, model.output_weight, batch.gold, learner.config.optim.label_smoothing)
+                sums[:, batch.pair] += found[[2, 0]]
                 tokens[batch.pair] += batch.tokens
     finally:
         model.train(was_training)

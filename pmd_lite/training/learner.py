@@ -11,6 +11,7 @@ import copy
 import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.losses import ce_loss, log_probs, nll, token_logits
+from pmd_lite.distillation.fused import Mix, projected_loss, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer
@@ -96,19 +97,13 @@ class Learner:
         """
         torch.manual_seed(derive_seed(self.seed, 1, self.updates, micro, salt))
         with self.autocast():
-            logits = token_logits(self.model, batch.src, batch.trg_in, batch.keep)
-        logp = log_probs(logits)
-        ce = ce_loss(logp, batch.gold, self.config.optim.label_smoothing)
-        kd = torch.zeros_like(ce)
-        loss = ce
-        if alpha != 0:
-            if target is None or mixture is None:
-                raise ValueError(f"alpha={alpha} needs what a teacher predicts")
-            kd = mixture.kd(logp, target, batch)
-            loss = mixture.combine(ce, kd, alpha)
+            hidden = token_states(self.model, batch.src, batch.trg_in, batch.keep)
+            loss, sums = projected_loss(
+                hidden, self.model.output_weight, batch.gold, self.config.optim.label_smoothing,
+                _mix(alpha, target, mixture, batch),
+            )  # fmt: skip
         self.scaler.scale(loss / tokens).backward()
-        with torch.no_grad():
-            return torch.stack([ce.detach(), kd.detach(), nll(logp, batch.gold)])
+        return sums
 
     def finish(self) -> None:
         """Clip, step, advance the schedule. Order: unscale, clip, step, update the scaler."""
@@ -159,6 +154,16 @@ class Learner:
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
         self.updates = state["updates"]
+
+
+def _mix(alpha: float, target: Target | None, mixture: Mixture | None, batch: Batch) -> Mix:
+    """How L_ce and L_kd of this batch are mixed; at alpha = 0 the loss is L_ce itself."""
+    if alpha == 0:
+        return Mix()
+    if target is None or mixture is None:
+        raise ValueError(f"alpha={alpha} needs what a teacher predicts")
+    ce, kd = (float(mixture.combine(*unit, alpha)) for unit in ((1.0, 0.0), (0.0, 1.0)))
+    return Mix(ce, kd, target, partial(mixture.trust, batch=batch) if mixture.gated else None)
 
 
 def _adam_arguments(optimizer: torch.optim.Adam) -> dict[str, Any]:

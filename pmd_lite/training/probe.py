@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pmd_lite.data.batching import Batch, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
-from pmd_lite.interfaces import Clock, TokenStats
+from pmd_lite.interfaces import Clock, Target, TokenStats
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed
@@ -71,7 +71,7 @@ class ModelProbe:
         batches = self._trial_set(student)
         run = lockstep_trial if bundle.rollback else live_trial
 
-        def teach(batch: Batch) -> object:  # the released code's trials, too, have the teacher in eval
+        def teach(batch: Batch) -> Target:  # the released code's trials, too, have the teacher in eval
             return trainer.target(student, batch, dropout=False, purpose="trial")
 
         def score(trained: Learner) -> Tensor:

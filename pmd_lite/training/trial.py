@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pmd_lite.data.batching import Batch, collate, cut_batches
 from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.distillation.fused import TeacherStates
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.training.learner import Learner
 
@@ -52,6 +53,8 @@ def _train(
             batch = host_batch.to(learners[0].device)
             weights = [float(alpha[batch.pair]) for alpha in alphas]
             target = teach(batch) if any(weights) else None
+            if isinstance(target, TeacherStates) and sum(w > 0 for w in weights) > 1:
+                target = target.kept()
             for learner, weight in zip(learners, weights, strict=True):
                 learner.accumulate(batch, weight, target, mixture, tokens, micro, salt)
         for learner in learners:

@@ -1,0 +1,227 @@
+"""The fused loss equals the plain one of losses.py, in value and gradient, whatever the chunks, teachers and gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pmd_lite.distillation import fused
+from pmd_lite.distillation.fused import Mix, TeacherProbs, TeacherStates, projected_loss, projected_sums
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, probs
+from pmd_lite.distillation.lssd import adaptive_gate, selective_gate
+from pmd_lite.distillation.topk import TopKTarget, top_k, top_k_kd
+
+TOKENS, VOCAB, D = 11, 17, 6
+SENTENCE = torch.tensor([0] * 4 + [1] * 5 + [2] * 2)
+
+
+@contextmanager
+def chunks_of(size: int) -> Iterator[None]:
+    """Make every chunk hold `size` tokens."""
+    before = fused.ELEMENTS, fused.FEWEST
+    fused.ELEMENTS, fused.FEWEST = 0, size
+    try:
+        yield
+    finally:
+        fused.ELEMENTS, fused.FEWEST = before
+
+
+class Case:
+    """Random states, weights, gold tokens and two teachers of another width, float64."""
+
+    def __init__(self, seed: int, dtype: torch.dtype = torch.float64):
+        rng = torch.Generator().manual_seed(seed)
+
+        def random(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=rng, dtype=torch.float64).to(dtype)
+
+        self.hidden, self.weight = random(TOKENS, D).requires_grad_(), random(VOCAB, D).requires_grad_()
+        self.gold = torch.randint(VOCAB, (TOKENS,), generator=rng)
+        self.teachers = TeacherStates([(random(TOKENS, 4), random(VOCAB, 4), share) for share in (0.7, 0.3)])
+
+    def gradients(self, loss: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(loss, [self.hidden, self.weight])
+
+    @property
+    def logp(self) -> Tensor:
+        """The plain route: [tokens, vocab] with a graph behind it."""
+        return log_probs(self.hidden @ self.weight.t())
+
+    def teacher_probs(self) -> Tensor:
+        return torch.stack([share * probs(h @ w.t()) for h, w, share in self.teachers.parts]).sum(0)
+
+
+SEEDS, SIZES = st.integers(0, 10**6), st.integers(1, TOKENS + 2)
+EPS = st.sampled_from([0.0, 0.1, 0.5])
+
+
+@given(SEEDS, SIZES, EPS, st.floats(0, 1))
+@settings(deadline=None)
+def test_equation_4_in_value_and_gradient(seed: int, size: int, eps: float, alpha: float) -> None:
+    case = Case(seed)
+    with chunks_of(size):
+        mix = Mix(1 - alpha, alpha, case.teachers)
+        loss, sums = projected_loss(case.hidden, case.weight, case.gold, eps, mix)
+        found = case.gradients(loss)
+    ce, kd = ce_loss(case.logp, case.gold, eps), kd_loss(case.logp, case.teacher_probs())
+    expected = (1 - alpha) * ce + alpha * kd
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(sums, torch.stack([ce, kd if alpha else 0 * kd, nll(case.logp, case.gold)]).detach())
+    torch.testing.assert_close(found, case.gradients(expected))
+
+
+@given(SEEDS, SIZES, st.sampled_from(["selective", "adaptive"]))
+@settings(deadline=None)
+def test_gates_scale_each_tokens_distillation_and_carry_no_gradient(seed: int, size: int, kind: str) -> None:
+    case = Case(seed)
+
+    def gate(student: Tensor, teacher: Tensor) -> Tensor:
+        return selective_gate(student, teacher) if kind == "selective" else adaptive_gate(student, teacher, SENTENCE)
+
+    with chunks_of(size):
+        mix = Mix(0.5, 0.25, case.teachers, gate)
+        loss, sums = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+        found = case.gradients(loss)
+    student, teacher = (x.gather(-1, case.gold[:, None])[:, 0] for x in (case.logp, case.teacher_probs().log()))
+    trust = gate(student.detach(), teacher)
+    kd = kd_loss(case.logp, trust[:, None] * case.teacher_probs())
+    expected = 0.5 * ce_loss(case.logp, case.gold, 0.1) + 0.25 * kd
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(sums[1], kd.detach())
+    torch.testing.assert_close(found, case.gradients(expected))
+
+
+@given(SEEDS, SIZES, st.sampled_from([0, 1, 3]), st.sampled_from([0.6, 1.0, 2.0]))
+@settings(deadline=None)
+def test_the_k_best_tokens_at_a_temperature(seed: int, size: int, k: int, theta: float) -> None:
+    case = Case(seed)
+    hidden, weight, _ = case.teachers.parts[0]
+    best = top_k(hidden @ weight.t(), k)
+    with chunks_of(size):
+        mix = Mix(0.4, 0.6, TopKTarget(best, theta))
+        loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+        found = case.gradients(loss)
+    expected = 0.4 * ce_loss(case.logp, case.gold, 0.1) + 0.6 * top_k_kd(case.logp, best, theta)
+    torch.testing.assert_close(loss, expected, check_dtype=False)
+    torch.testing.assert_close(found, case.gradients(expected), rtol=1e-5, atol=1e-6)  # top_k keeps fp32 logits
+
+
+def test_what_the_k_best_say_of_the_gold_token() -> None:
+    target = TopKTarget(top_k(torch.tensor([[0.0, 2.0, 1.0], [5.0, 4.0, 0.0]]), 2), 1.0)
+    found = target.gold_logp(slice(None), torch.tensor([2, 2]))
+    assert found.tolist() == [pytest.approx(torch.tensor([2.0, 1.0]).log_softmax(0)[1].item()), -torch.inf]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_gradcheck(alpha: float) -> None:
+    case = Case(3)
+
+    def loss(hidden: Tensor, weight: Tensor) -> Tensor:
+        return projected_loss(hidden, weight, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))[0]
+
+    with chunks_of(4):
+        assert torch.autograd.gradcheck(loss, (case.hidden, case.weight))
+
+
+def test_probabilities_kept_for_several_students_are_those_made_chunk_by_chunk() -> None:
+    case = Case(1)
+    kept = case.teachers.kept()
+    assert isinstance(kept, TeacherProbs)
+    both = [projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5, t)) for t in (case.teachers, kept)]
+    assert torch.equal(both[0][0], both[1][0])
+    for a, b in zip(*(case.gradients(loss) for loss, _ in both), strict=True):
+        assert torch.equal(a, b)
+    before = kept.p.clone()
+    assert torch.equal(kept.p, before), "what is kept is read again by the next student"
+
+
+def test_too_much_to_keep_is_not_kept() -> None:
+    big = TeacherStates([(torch.zeros(1, 1).expand(2**12 + 1, 1), torch.zeros(1, 1).expand(2**12, 1), 1.0)])
+    assert big.kept() is big
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_close_to_fp32(dtype: torch.dtype) -> None:
+    case = Case(5, torch.float32)
+    mix = Mix(0.5, 0.5, case.teachers)
+    exact, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+    with torch.autocast("cpu", dtype=dtype):
+        half, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+    assert half.dtype == torch.float32
+    assert half.item() == pytest.approx(exact.item(), rel=0.01)
+    for a, b in zip(case.gradients(half), case.gradients(exact), strict=True):
+        assert a.dtype == torch.float32
+        assert float((a - b).norm() / b.norm()) < 0.02
+
+
+def test_a_tied_table_gets_both_of_its_gradients() -> None:
+    case = Case(7)
+    table, ids = case.weight, torch.arange(TOKENS)
+    for route in ("fused", "plain"):
+        hidden = torch.tanh(table[ids] @ torch.eye(D, dtype=torch.float64))
+        if route == "fused":
+            loss = projected_loss(hidden, table, case.gold, 0.1, Mix())[0]
+            found = torch.autograd.grad(loss, table)[0]
+        else:
+            loss = ce_loss(log_probs(hidden @ table.t()), case.gold, 0.1)
+            torch.testing.assert_close(found, torch.autograd.grad(loss, table)[0])
+
+
+def test_no_gradient_reaches_a_teacher() -> None:
+    case = Case(2)
+    hidden, weight = (torch.randn(n, 4, dtype=torch.float64, requires_grad=True) for n in (TOKENS, VOCAB))
+    target = TeacherStates([(hidden, weight, 1.0)])
+    projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
+    assert hidden.grad is None
+    assert weight.grad is None
+
+
+def test_a_second_derivative_is_refused_in_words() -> None:
+    case = Case(2)
+    loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix())
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        torch.autograd.grad(loss, case.hidden, create_graph=True)
+
+
+def test_sums_alone_need_no_gradient() -> None:
+    case = Case(4)
+    with torch.inference_mode(), chunks_of(3):
+        found = projected_sums(case.hidden, case.weight, case.gold, 0.1)
+    expected = [ce_loss(case.logp, case.gold, 0.1).item(), 0.0, nll(case.logp, case.gold).item()]
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_no_tensor_of_tokens_by_vocab_is_made() -> None:
+    """Every tensor made on the way is smaller than half of [tokens, vocab]."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            out = func(*args, **(kwargs or {}))
+            for x in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(x, Tensor):
+                    largest = max(largest, x.numel())
+            return out
+
+    tokens, vocab, d = 512, 2**15, 2
+    hidden, weight = torch.randn(tokens, d, requires_grad=True), torch.randn(vocab, d, requires_grad=True)
+    target = TeacherStates([(torch.randn(tokens, d), torch.randn(vocab, d), 1.0)])
+    gold = torch.zeros(tokens, dtype=torch.long)
+    with Watch():
+        projected_loss(hidden, weight, gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
+    assert vocab < largest <= tokens * vocab // 2
+
+
+def test_a_weight_needs_a_teacher() -> None:
+    case = Case(0)
+    with pytest.raises(ValueError, match="needs what a teacher predicts"):
+        projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5))
