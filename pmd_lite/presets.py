@@ -19,7 +19,7 @@ PRESETS: dict[str, Config] = {
         tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),
         model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
         optim=OptimConfig(lr=1.5e-3, warmup=400),
-        train=TrainConfig(steps=3000, tokens=2000, eval_every=300, beam=5),
+        train=TrainConfig(steps=1500, tokens=2000, eval_every=150, beam=5),
         distill=DistillConfig(start=0.15),
     ),
     "ted8": Config(
