@@ -1,23 +1,32 @@
-"""What a person sees while training runs: a bar with ETA where there is a terminal, else a line per evaluation."""
+"""What a person sees while training runs: a bar with ETA in a terminal, a line per evaluation, or a live figure."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, TextIO
 
 from tqdm import tqdm
 
-Show = Literal["auto", "bar", "lines", "off"]
+Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 
 
 class Progress:
-    """Counts updates and tokens; prints to stderr (bar) or stdout (lines)."""
+    """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
-    def __init__(self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0):
+    def __init__(
+        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0, where: Path | None = None
+    ):
+        """where: the run directory, for the dashboard; without one, or outside notebooks, it is lines."""
         if show == "auto":
             show = "bar" if sys.stderr.isatty() else "lines"
+        self.recorded: Callable[[], None] = lambda: None
+        """To be called when metrics.jsonl has new lines."""
+        if show == "dashboard":
+            shown = _dashboard(where)
+            show, self.recorded = ("off", shown) if shown else ("lines", self.recorded)
         self.show, self.name, self.pairs, self.total = show, name, pairs, total
         self._bar: tqdm[None] | None = None
         if show == "bar":
@@ -62,6 +71,15 @@ class Progress:
         """Leave the terminal tidy."""
         if self._bar is not None:
             self._bar.close()
+
+
+def _dashboard(where: Path | None) -> Callable[[], None] | None:
+    """What draws the dashboard of a run in this notebook, and draws it anew when called again."""
+    if where is None or "IPython" not in sys.modules:
+        return None
+    from pmd_lite.teaching.dashboard import live
+
+    return live(where)
 
 
 def _clock(seconds: float) -> str:
