@@ -6,6 +6,7 @@ import functools
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,8 +23,9 @@ from pmd_lite.errors import UserError
 from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
+from pmd_lite.training.distributed import current, joined
 from pmd_lite.training.progress import Show
-from pmd_lite.training.rundir import RunDir, write_json
+from pmd_lite.training.rundir import Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer
 
 LARGE = 200_000
@@ -82,7 +84,7 @@ def train(
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
         resume: "auto" continues an interrupted run to the same bits and returns a finished one as it is; "never"
             refuses a directory that holds a run.
-        show: "bar", "lines", "off", or "auto" (a bar in a terminal).
+        show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal).
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
@@ -96,14 +98,17 @@ def train(
         raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
-    rundir = RunDir(path)
-    _refuse_foreign(path)
-    with rundir.locked():
-        _open(rundir, describe(corpus, row, config), resume)
-        if not rundir.finished:
-            _train(rundir, corpus, row, config, show, use, Path(tokenizer) if tokenizer is not None else None)
+    with joined(config.train.device) as group, ExitStack() as lock:
+        rundir = Onlooker(path) if group.rank else RunDir(path)
+        with group.first():
+            _refuse_foreign(path)
+            lock.enter_context(rundir.locked())
+            _open(rundir, describe(corpus, row, config), resume)
+        if not group.rank_0s(rundir.finished):
+            shared = Path(tokenizer) if tokenizer is not None else None
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared)
         run = Run(path)
-        if score and not (path / "scores.json").exists():
+        if score and not group.rank and not (path / "scores.json").exists():
             run.evaluate(corpus)
     return run
 
@@ -123,23 +128,26 @@ def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
     shared: Path | None,
 ) -> None:  # fmt: skip
-    tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
-    # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
-    cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
-    encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
+    group = current()
+    with group.first():
+        tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
+        # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
+        cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
+        encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
     wanted = auxiliary.wanted(row, corpus, config, encoded)
     train_one = functools.partial(train, show=show)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
-    resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
+    with group.first():
+        resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
     trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
     reason = trainer.run()
-    write_json(
-        rundir.path / "finished.json",
+    rundir.finish(
         {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
-         "parameters": trainer.parameters},
+         "parameters": trainer.parameters}
     )  # fmt: skip
+    group.barrier()
 
 
 def _tokenizer(folder: Path, corpus: Corpus, config: Config, shared: Path | None) -> Tokenizer:

@@ -29,6 +29,7 @@ from pmd_lite.methods import Method
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
 from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.rundir import read_json, write_json
 
@@ -123,14 +124,12 @@ def find_or_train(
         one = unused[0]
         raise UserError(f"{one.path} ({one.method.name} on {', '.join(one.pairs)}) is of no use here: wanted are "
                         f"{what}, finished and on this corpus")  # fmt: skip
-    if found:
+    if found and not current().rank:
         write_json(memory, {key: str(run.path.resolve()) for key, run in found.items()})
     return found
 
 
-def resources(
-    row: Method, config: Config, encoded: EncodedCorpus, found: Mapping[str, Run], cache: Path
-) -> Resources:
+def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mapping[str, Run], cache: Path) -> Resources:
     """Read from the auxiliary runs what the method takes. `cache`: where Multi-Distill may keep its teachers' top-k."""
     values: dict[str, Any] = {}
     if "plain" in found:

@@ -128,8 +128,8 @@ class TrainConfig:
     """Updates between evaluations (and checkpoints); 0 means once an epoch."""
     patience: int = 0
     """Stop after this many evaluations in which no student improved its mean dev loss; 0 never stops early."""
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Autocast type; fp16 (with a gradient scaler) needs CUDA."""
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
+    """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: what is fastest and safe here, with the reason."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """auto is CUDA when there is one, else CPU; MPS only on request."""
     seed: int = 1

@@ -129,6 +129,25 @@ def cut_split(split: EncodedSplit, order: Ints, budget: int, rng: np.random.Gene
     return cut_batches(longer, order[np.argsort(snake[order], kind="stable")], budget)
 
 
+@dataclass(frozen=True)
+class Draw:
+    """A batch that was drawn: known by its sentences, made when somebody trains on it."""
+
+    split: EncodedSplit
+    rows: Ints
+    """[batch] numbers of the sentences in their split."""
+    pair: int
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens, EOS included."""
+        return int(self.split.trg.lengths[self.rows].sum())
+
+    def batch(self) -> Batch:
+        """The batch of these sentences."""
+        return collate(self.split, self.rows, self.pair)
+
+
 class PairStream:
     """Endless batches of one pair: pass after pass over its sentences, each pass shuffled anew."""
 
@@ -146,11 +165,15 @@ class PairStream:
 
     def next(self) -> Batch:
         """The next batch."""
+        return self.draw().batch()
+
+    def draw(self) -> Draw:
+        """The next batch, not yet put together."""
         rows = self._rows()[self._position]
         self._position += 1
         if self._position == len(self._rows()):
             self._pass, self._position, self._batches = self._pass + 1, 0, None
-        return collate(self.split, rows, self.pair)
+        return Draw(self.split, rows, self.pair)
 
     @property
     def visits(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmd_lite.data.batching import Batch
+from pmd_lite.data.batching import Batch, Draw
 
 FORWARD, FORWARD_AND_BACKWARD = 1, 3
 PURPOSES = ("train", "teacher", "trial", "probe", "dev")
@@ -18,7 +18,7 @@ class Cost:
     def __init__(self) -> None:
         self.tokens: dict[str, int] = dict.fromkeys(PURPOSES, 0)
 
-    def add(self, purpose: str, batch: Batch, passes: int) -> None:
+    def add(self, purpose: str, batch: Batch | Draw, passes: int) -> None:
         """Count `passes` forward passes (a backward pass is two) over one batch."""
         self.tokens[purpose] += passes * batch.tokens
 

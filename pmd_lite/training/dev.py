@@ -15,14 +15,15 @@ from pmd_lite.distillation.fused import projected_sums, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.distributed import ALONE, Group
 from pmd_lite.training.learner import Learner
 
 
-def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int) -> Tensor:
+def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: Group = ALONE) -> Tensor:
     """Mean dev losses of one model.
 
     Args:
-        batches: the whole dev set, on the learner's device.
+        batches: the whole dev set, on the learner's device; the ranks of `group` share it.
     Returns: [2, pair] float64 on the CPU, nats per target token: row 0 NLL, row 1 label-smoothed cross-entropy.
     The model's mode is put back; no gradient, no random number.
     """
@@ -33,13 +34,16 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int) -> Tens
     model.eval()
     try:
         with torch.inference_mode(), learner.autocast():
-            for batch in batches:
+            for i in group.mine(len(batches)):
+                batch = batches[i]
                 hidden = token_states(model, batch.src, batch.trg_in, batch.keep)
                 found = projected_sums(hidden, model.output_weight, batch.gold, learner.config.optim.label_smoothing)
                 sums[:, batch.pair] += found[[2, 0]]
-                tokens[batch.pair] += batch.tokens
     finally:
         model.train(was_training)
+    group.sum(sums)
+    for batch in batches:
+        tokens[batch.pair] += batch.tokens
     return sums.cpu().double() / tokens
 
 

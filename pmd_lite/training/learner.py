@@ -25,8 +25,8 @@ from pmd_lite.distillation.fused import Mix, projected_loss, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer
-
-DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+from pmd_lite.training.distributed import ALONE, Group, current
+from pmd_lite.training.precision import choose
 
 
 def derive_seed(*parts: int) -> int:
@@ -43,7 +43,7 @@ def pick_device(name: str, precision: str) -> torch.device:
         raise UserError(f"device={name}: this machine or this torch build has none; use device=auto")
     if precision == "fp16" and name != "cuda":
         raise UserError(f"precision=fp16 needs a CUDA device and this is {name}: use precision=fp32 or bf16")
-    return torch.device(name)
+    return torch.device("cuda", current().local_rank) if name == "cuda" and current().size > 1 else torch.device(name)
 
 
 def learning_rate(update: int, peak: float, warmup: int) -> float:
@@ -63,11 +63,12 @@ class Learner:
             self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
             fused=device.type in ("cpu", "cuda"),
         )  # fmt: skip
-        self.scaler = torch.amp.GradScaler(device.type, enabled=config.train.precision == "fp16")
+        self.precision = choose(config.train.precision, device)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision.scaled)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The precision of forward passes; losses are fp32 inside it all the same."""
-        dtype = DTYPES[self.config.train.precision]
+        dtype = self.precision.dtype
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
     def begin(self) -> None:
@@ -105,12 +106,16 @@ class Learner:
         self.scaler.scale(loss / tokens).backward()
         return sums
 
-    def finish(self) -> None:
-        """Clip, step, advance the schedule. Order: unscale, clip, step, update the scaler."""
+    def finish(self, group: Group = ALONE, sums: Tensor | None = None) -> None:
+        """Clip, step, advance the schedule. Order: sum over ranks, unscale, clip, step, update the scaler.
+
+        sums: any numbers to be summed over the ranks of `group` along with the gradients, in place.
+        """
         o = self.config.optim
+        group.sum_gradients(self.model, torch.zeros(0, device=self.device) if sums is None else sums)
         self.updates += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.updates, o.lr, o.warmup)
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = learning_rate(self.updates, o.lr, o.warmup)
         if o.clip:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), o.clip)

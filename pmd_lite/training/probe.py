@@ -72,13 +72,16 @@ class ModelProbe:
         run = lockstep_trial if bundle.rollback else live_trial
 
         def teach(batch: Batch) -> Target:  # the released code's trials, too, have the teacher in eval
-            return trainer.target(student, batch, dropout=False, purpose="trial")
+            return trainer.target(student, batch, dropout=False)
 
         def score(trained: Learner) -> Tensor:
             return self._decisive(self._score(trained, "trial"))
 
         for batch in batches:
             trainer.cost.add("trial", batch, FORWARD_AND_BACKWARD * len(alphas))
+            asked = int((alphas[:, batch.pair] > 0).sum())  # trials side by side share what the teachers predict
+            teachers = len(trainer.distiller.teachers(student, batch.pair))
+            trainer.cost.add("trial", batch, FORWARD * teachers * (min(asked, 1) if bundle.rollback else asked))
         with preserved_rng():
             salt = derive_seed(self.clock.step, student)
             results = run(learner, alphas, batches, teach, trainer.distiller, score, salt)
@@ -133,7 +136,7 @@ class ModelProbe:
     def _score(self, learner: Learner, purpose: str) -> Tensor:
         for batch in self._trainer.dev:
             self._trainer.cost.add(purpose, batch, FORWARD)
-        return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs))
+        return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs), self._trainer.group)
 
     def _decisive(self, losses: Tensor) -> Tensor:
         return losses[0 if self._trainer.config.distill.resolved.decide_by == "nll" else 1]
@@ -147,7 +150,7 @@ class ModelProbe:
         owner = trainer.students[student]
         before = owner.schedule.state_dict(), [stream.state_dict() for stream in owner.streams]
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        batches = [batch for _ in range(updates) for batch in owner.draw(config.train.accumulate)]
+        batches = [draw.batch() for _ in range(updates) for draw in owner.draw(config.train.accumulate)]
         owner.schedule.load_state_dict(before[0])
         for stream, state in zip(owner.streams, before[1], strict=True):
             stream.load_state_dict(state)

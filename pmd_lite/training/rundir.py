@@ -110,6 +110,10 @@ class RunDir:
         """Whether training came to its end."""
         return (self.path / "finished.json").exists()
 
+    def finish(self, about: dict[str, Any]) -> None:
+        """Training came to its end."""
+        write_json(self.path / "finished.json", about)
+
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint remembers."""
         with open(self.path / "metrics.jsonl", "ab") as file:
@@ -191,6 +195,31 @@ class RunDir:
             return dict(load_file(file))
         except (OSError, SafetensorError) as error:
             raise UserError(f"{file}: no readable weights ({error}); train this run first") from None
+
+
+class Onlooker(RunDir):
+    """The run directory as every process but one sees it: read, never written."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The writing process holds the lock."""
+        yield
+
+    def finish(self, about: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def append_metrics(self, events: list[dict[str, Any]]) -> int:
+        """Nothing."""
+        return 0
+
+    def save_best(self, student: int, model: dict[str, Tensor]) -> None:
+        """Nothing."""
+
+    def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def truncate_metrics(self, size: int) -> None:
+        """Nothing."""
 
 
 def _own(model: dict[str, Tensor]) -> dict[str, Tensor]:

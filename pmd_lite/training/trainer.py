@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import Config, DistillConfig
-from pmd_lite.data.batching import Batch, PairStream, eval_batches
+from pmd_lite.data.batching import Batch, Draw, PairStream, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
@@ -28,6 +28,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
 from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.distributed import check_enough_work, current, shared
 from pmd_lite.training.learner import Learner, derive_seed, pick_device
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
@@ -59,10 +60,10 @@ class Student:
         self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
         self.best, self.best_step, self.stale = math.inf, 0, 0
 
-    def draw(self, micro_batches: int) -> list[Batch]:
+    def draw(self, micro_batches: int) -> list[Draw]:
         """Alg. 1, lines 4-5, once for each micro-batch of an update."""
         probabilities = self.sampler.probabilities()
-        return [self.streams[self.schedule.next(probabilities)].next() for _ in range(micro_batches)]
+        return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
 
     def state_dict(self) -> dict[str, Any]:
         """All but the weights."""
@@ -93,6 +94,8 @@ class Trainer:
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0,
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.group = current()
+        check_enough_work(self.group, config.train.accumulate)
         self.device = pick_device(config.train.device, config.train.precision)
         with preserved_rng():
             self.students = [
@@ -113,15 +116,15 @@ class Trainer:
         ]
         self.probe = ModelProbe(self)
         self.seconds, self.metrics_size = 0.0, 0
-        self._stop = False
+        self._asked = False  # Ctrl-C was pressed in this process
+        self._stop = False  # in one of them, and all know
 
     # ---- one update
 
-    def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0, purpose: str = "teacher") -> Target:
+    def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0) -> Target:
         """What the teachers predict on a batch; a teacher's dropout is seeded as a student's is."""
         if dropout:
             torch.manual_seed(derive_seed(self.config.train.seed, 5, student, self.clock.step, micro))
-        self.cost.add(purpose, batch, FORWARD * len(self.distiller.teachers(student, batch.pair)))
         with self.students[student].learner.autocast():
             return self.distiller.target(student, batch, dropout)
 
@@ -136,37 +139,48 @@ class Trainer:
 
     def update(self, student: Student) -> int:
         """Alg. 1, lines 4-6, for one student; returns the target tokens it trained on."""
-        learner, batches = student.learner, student.draw(self.config.train.accumulate)
-        dropout = self.config.distill.resolved.teacher_dropout
-        tokens = sum(batch.tokens for batch in batches)
+        learner, draws = student.learner, student.draw(self.config.train.accumulate)
+        started, dropout = self.clock.step > self.clock.start, self.config.distill.resolved.teacher_dropout
+        alphas = [self.distiller.weight(student.index, draw.pair) if started else 0.0 for draw in draws]
+        tokens = sum(draw.tokens for draw in draws)
+        sums = torch.zeros(len(draws), 3, device=self.device)
         learner.begin()
-        for micro, host_batch in enumerate(batches):
-            batch = host_batch.to(self.device)
-            started = self.clock.step > self.clock.start
-            alpha = self.distiller.weight(student.index, batch.pair) if started else 0.0
+        for micro in self.group.mine(len(draws)):
+            batch, alpha = draws[micro].batch().to(self.device), alphas[micro]
             target = self.target(student.index, batch, dropout, micro) if alpha else None
-            sums = learner.accumulate(batch, alpha, target, self.distiller, tokens, micro)
-            self.cost.add("train", batch, FORWARD_AND_BACKWARD)
-            student.sampler.after_step(batch.pair, sums[0] / batch.tokens, batch.tokens)
-            student.sums[batch.pair] += sums
-            student.tokens[batch.pair] += batch.tokens
-        learner.finish()
+            sums[micro] = learner.accumulate(batch, alpha, target, self.distiller, tokens, micro)
+        learner.finish(self.group, sums)
+        for draw, alpha, found in zip(draws, alphas, sums, strict=True):
+            self.cost.add("train", draw, FORWARD_AND_BACKWARD)
+            self.cost.add("teacher", draw, FORWARD * self._passes(student.index, draw.pair, alpha))
+            student.sampler.after_step(draw.pair, found[0] / draw.tokens, draw.tokens)
+            student.sums[draw.pair] += found
+            student.tokens[draw.pair] += draw.tokens
         return tokens
+
+    def _passes(self, student: int, pair: int, alpha: float) -> int:
+        """Teachers that are asked at this weight."""
+        return len(self.distiller.teachers(student, pair)) if alpha else 0
 
     # ---- the loop
 
     def run(self) -> str:
         """Train to the end; returns why it ended. Raises Interrupted after Ctrl-C, UserError when training diverges."""
-        self._resume()
-        progress = Progress(self.show, self.name, self.encoded.pairs, self.clock.total, self.clock.step)
-        before = self.seconds
+        with self.group.first():  # the others read what rank 0 has left whole
+            self._resume()
+        pairs, clock, before = self.encoded.pairs, self.clock, self.seconds
+        progress = Progress(self.show, self.name, pairs, clock.total, clock.step, self.rundir.path)
         try:
-            with preserved_rng(), self._listening():
+            precision = self.students[0].learner.precision
+            if self.config.train.precision == "auto":
+                progress.say(f"{self.name}  precision {precision.why}")
+            with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
                     self.clock = Clock(self.clock.step + 1, self.clock.total, self.clock.epoch, self.clock.start)
                     tokens = sum(self.update(student) for student in self.students)
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
+                    self._stop = self.group.any(self._asked)
                     self._between_steps(progress)
         finally:
             progress.close()
@@ -181,12 +195,15 @@ class Trainer:
             events += [self._evaluate(student, progress) for student in self.students]
         if self.distiller.due(self.clock):
             events += self.distiller.update(self.probe)
+            shared(self.group, [self.distiller])
         for student in self.students:
             if student.sampler.due(self.clock):
                 events += student.sampler.update(student.index, self.probe)
+                shared(self.group, [student.sampler])
                 student.schedule.restart_block()
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
+            progress.recorded()
         if evaluating or self._stop:
             self.save()
         if self._stop and not last:
@@ -215,7 +232,7 @@ class Trainer:
         student.sums.zero_()
         student.tokens.zero_()
         return {
-            "event": "eval", "step": self.clock.step, "student": student.index,
+            "event": "eval", "step": self.clock.step, "total": self.clock.total, "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
@@ -236,9 +253,9 @@ class Trainer:
             return
 
         def on_interrupt(number: int, frame: Any) -> None:
-            if self._stop:
+            if self._asked:
                 raise KeyboardInterrupt
-            self._stop = True
+            self._asked = True
 
         previous = signal.signal(signal.SIGINT, on_interrupt)
         try:

@@ -18,6 +18,7 @@ from pmd_lite.data.batching import Batch, collate, cut_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.fused import TeacherStates
 from pmd_lite.interfaces import Mixture, Target
+from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import Learner
 
 Teach = Callable[[Batch], Target]
@@ -44,13 +45,14 @@ def _train(
     learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, mixture: Mixture, salt: int
 ) -> None:
     """One epoch on the trial set for each learner with its row of `alphas` [learner, pair], sharing teacher passes."""
+    group = current()
     size = learners[0].config.train.accumulate
     for portion in (batches[i : i + size] for i in range(0, len(batches), size)):
         tokens = sum(batch.tokens for batch in portion)
         for learner in learners:
             learner.begin()
-        for micro, host_batch in enumerate(portion):
-            batch = host_batch.to(learners[0].device)
+        for micro in group.mine(len(portion)):
+            batch = portion[micro].to(learners[0].device)
             weights = [float(alpha[batch.pair]) for alpha in alphas]
             target = teach(batch) if any(weights) else None
             if isinstance(target, TeacherStates) and sum(w > 0 for w in weights) > 1:
@@ -58,7 +60,7 @@ def _train(
             for learner, weight in zip(learners, weights, strict=True):
                 learner.accumulate(batch, weight, target, mixture, tokens, micro, salt)
         for learner in learners:
-            learner.finish()
+            learner.finish(group)
 
 
 def lockstep_trial(

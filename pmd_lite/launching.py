@@ -1,0 +1,69 @@
+"""Train on several processes of this machine from one call, also from a notebook cell: torchrun without a shell."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from pmd_lite.api import load_corpus, train
+from pmd_lite.config import Config
+from pmd_lite.errors import UserError
+from pmd_lite.run import Run
+
+
+def launch(
+    corpus: str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *, processes: int = 0,
+    corpus_options: Mapping[str, Any] | None = None, **words: Any,
+) -> Run:  # fmt: skip
+    """`train(...)` on several processes, one a GPU, or several on the CPU; returns the run.
+
+    Args:
+        corpus: name or directory (every process loads it). corpus_options: further arguments of `load_corpus`.
+        processes: how many; 0 is one for every GPU, or two where there is none.
+        words: all other arguments of `train`; `accumulate` must be at least `processes`.
+    On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
+    Raises UserError with what a process complained of; what was saved until then is whole, and the same call goes on.
+    """
+    count = processes or torch.cuda.device_count() or 2
+    threads = max(1, (os.cpu_count() or 1) // count)
+    config = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
+        rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
+        local_addr="localhost",
+    )  # fmt: skip
+    job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
+    try:
+        paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        raise UserError(f"process {rank} of {count} ended: {_reason(failure.message)}. The run directory is whole; "
+                        "the same call goes on from the last checkpoint") from None  # fmt: skip
+    return Run(paths[0])
+
+
+def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """One process."""
+    torch.set_num_threads(threads)
+    corpus = load_corpus(job.pop("corpus"), **corpus_options)
+    return str(train(corpus, **job).path)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def _reason(message: Any) -> str:
+    """The last line of what a process said."""
+    said = message.get("message", message) if isinstance(message, dict) else message
+    lines = [line for line in str(said).splitlines() if line.strip()]
+    return lines[-1].strip().rstrip(".") if lines else "without a word"

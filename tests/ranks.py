@@ -1,0 +1,24 @@
+"""What a process of tests/test_distributed.py does: here, so that a spawned one can import it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from pmd_lite import launching
+from pmd_lite.training.distributed import current
+from pmd_lite.training.trainer import Trainer
+
+
+def rank_1_dies(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """As the launcher's own, but the system kills rank 1 in its sixth update."""
+    update = Trainer.update
+
+    def short_lived(self: Trainer, *args: Any) -> int:
+        if current().rank == 1 and self.clock.step == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return update(self, *args)
+
+    Trainer.update = short_lived  # type: ignore[method-assign]
+    return launching.one_rank(job, corpus_options, threads)

@@ -1,0 +1,122 @@
+"""Several processes make the run that one makes: the same steps, decisions and counts, up to the order of sums."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY
+from ranks import rank_1_dies
+from torch import nn
+
+from pmd_lite import launching
+from pmd_lite.api import load_corpus, train
+from pmd_lite.errors import UserError
+from pmd_lite.launching import launch
+from pmd_lite.run import Run
+from pmd_lite.training.distributed import ALONE, Group, check_enough_work
+from pmd_lite.training.trainer import Interrupted, Trainer
+
+WORLD: dict[str, Any] = {
+    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
+}  # fmt: skip
+# A large eps: else Adam makes whole steps of rounding noise in gradients that are zero.
+WORDS: dict[str, Any] = {**TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "show": "off", "score": False}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="gloo's ranks are started on Linux and macOS here")
+
+
+def alone(out: Path, method: str = "auto-pmd", **more: Any) -> Run:
+    return train(load_corpus("toy", **WORLD), method, "toy", out=out, **{**WORDS, **more})
+
+
+def together(out: Path, processes: int, method: str = "auto-pmd", **more: Any) -> Run:
+    words = {**WORDS, **more}
+    return launch("toy", method, "toy", processes=processes, corpus_options=WORLD, out=out, **words)
+
+
+def known(column: list[float | None]) -> dict[int, float]:
+    """Without the pairs that were not drawn."""
+    return {i: x for i, x in enumerate(column) if x is not None}
+
+
+def same_run(a: Run, b: Run) -> None:
+    """Weights, losses and decisions alike; what is counted, equal."""
+    for student in range(len(a.labels)):
+        ours, theirs = (run.dir.load_weights(student, "latest") for run in (a, b))
+        for name in ours:
+            torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
+    one, two = a.dir.metrics(), b.dir.metrics()
+    assert [(m["event"], m["step"], m["student"]) for m in one] == [(m["event"], m["step"], m["student"]) for m in two]
+    for x, y in zip(one, two, strict=True):
+        assert x["alpha"] == pytest.approx(y["alpha"], abs=1e-12)
+        if x["event"] == "eval":
+            assert x["dev_loss"] == pytest.approx(y["dev_loss"], rel=1e-4)
+            assert known(x["train_kd"]) == pytest.approx(known(y["train_kd"]), rel=1e-3)
+            assert x["p"] == pytest.approx(y["p"], rel=1e-4)
+            assert (x["tokens"], x["cost"], x["visits"]) == (y["tokens"], y["cost"], y["visits"])
+
+
+def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
+    run = together(tmp_path / "two", 2)
+    assert run.dir.finished
+    assert any(m["event"] == "search" for m in run.dir.metrics()), "the searches, too, are shared work"
+    same_run(alone(tmp_path / "one"), run)
+
+
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun by one, continued by four, with a sampler that learns from the losses of every micro-batch."""
+    method = "multiuat"
+    whole, out = alone(tmp_path / "whole", method), tmp_path / "parts"
+    update = Trainer.update
+
+    def interrupted(self: Trainer, *args: Any) -> int:
+        self._asked = self._asked or self.clock.step == 5
+        return update(self, *args)
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):
+        patched.setattr(Trainer, "update", interrupted)
+        alone(out, method)
+    assert not Run(out).dir.finished
+    same_run(whole, together(out, 4, method))
+
+
+def test_a_process_that_dies_is_named_and_costs_nothing_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended: .*SIGKILL.*goes on"):
+        patched.setattr(launching, "one_rank", rank_1_dies)
+        together(tmp_path / "run", 2)
+    run = Run(tmp_path / "run")
+    assert not run.dir.finished
+    loaded = run.dir.load_checkpoint()
+    assert loaded is not None
+    assert loaded[1]["step"] == 4
+    same_run(alone(tmp_path / "whole"), alone(tmp_path / "run"))
+
+
+def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="accumulate=1: an update has fewer micro-batches than there are processes"):
+        together(tmp_path / "run", 2, accumulate=1)
+    check_enough_work(Group(size=5), 5)
+
+
+def test_alone_nothing_is_sent() -> None:
+    model, numbers = nn.Linear(2, 1), torch.ones(3)
+    model(torch.ones(1, 2)).sum().backward()
+    before = model.weight.grad
+    ALONE.sum_gradients(model, numbers)
+    ALONE.sum(numbers)
+    assert model.weight.grad is before
+    assert numbers.tolist() == [1, 1, 1]
+    assert (ALONE.any(True), ALONE.any(False), ALONE.rank_0s("x")) == (True, False, "x")
+
+
+def test_every_piece_of_work_has_one_owner() -> None:
+    for count in range(7):
+        shares = [list(Group(rank, 3).mine(count)) for rank in range(3)]
+        assert sorted(itertools.chain(*shares)) == list(range(count))

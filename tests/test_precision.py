@@ -1,0 +1,84 @@
+"""precision="auto": the rule, the trial product, and that nothing global stays changed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import MakeTrainer
+
+from pmd_lite.training import precision
+from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_onednn
+from pmd_lite.training.snapshot import differences
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "speedup", "onednn", "says"),
+    [
+        (4e-7, 2.3, True, "exact and 2.3 times as fast"),
+        (4e-7, 1.0, False, "no faster"),
+        (3e-3, 4.0, False, "less precision"),  # a processor that computes it in bf16
+        (float("nan"), 3.0, False, "less precision"),
+    ],
+)
+def test_onednn_is_taken_only_if_exact_and_faster(error: float, speedup: float, onednn: bool, says: str) -> None:
+    found = for_cpu(error, speedup)
+    assert (found.onednn, found.dtype, found.scaled) == (onednn, None, False)
+    assert says in found.why
+
+
+def test_cards_before_ampere_get_fp16_with_a_scaler() -> None:
+    assert for_cuda((8, 0)).dtype == for_cuda((9, 0)).dtype == torch.bfloat16
+    assert not for_cuda((8, 0)).scaled
+    assert for_cuda((7, 5)).dtype == torch.float16
+    assert for_cuda((7, 5)).scaled
+
+
+def test_what_is_asked_for_is_done() -> None:
+    assert choose("fp32", CPU) == Precision()
+    assert choose("bf16", CPU).dtype == torch.bfloat16
+    assert choose("auto", torch.device("mps")).dtype is None
+
+
+def test_the_trial_product_is_exact_where_the_switch_changes_nothing() -> None:
+    """By whatever route, fp32 or bf16: far from garbage; and neither random state nor switch have moved."""
+    before = torch.get_rng_state(), torch.get_float32_matmul_precision()
+    error, speedup = try_onednn.__wrapped__()
+    assert 1e-8 < error < 1e-2
+    assert speedup > 0
+    assert list(differences(before[0], torch.get_rng_state())) == []
+    assert torch.get_float32_matmul_precision() == before[1]
+
+
+def test_the_switch_is_put_back_also_after_an_error() -> None:
+    before = torch.get_float32_matmul_precision()
+    with pytest.raises(KeyError), Precision(onednn=True).active():
+        assert torch.get_float32_matmul_precision() == "medium"
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_training_by_the_other_route_is_the_same_up_to_rounding(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 2.0))
+    plain = make_trainer("auto-pmd", eps=1e-3)
+    plain.run()
+    auto = make_trainer("auto-pmd", eps=1e-3, precision="auto")
+    auto.show = "lines"
+    update = auto.update
+
+    def watched(student: object) -> int:
+        seen.append(torch.get_float32_matmul_precision())
+        return update(student)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(auto, "update", watched)
+    auto.run()
+    assert set(seen) == {"medium"}
+    assert "precision auto: fp32 through oneDNN, exact and 2.0 times as fast here" in capsys.readouterr().out
+    if try_onednn()[0] < precision.EXACT:
+        for one, other in zip(plain.students, auto.students, strict=True):
+            for a, b in zip(one.learner.model.parameters(), other.learner.model.parameters(), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
