@@ -105,6 +105,16 @@ def test_a_finished_run_has_nothing_left(make_run: MakeRun) -> None:
     assert found.seconds_left == 0 and found.words() == "step 40 of 40 (100 %), finished after 8 s"
 
 
+def test_nothing_of_time_is_shown_on_request(make_run: MakeRun) -> None:
+    path = make_run("tau=1", [line(10), line(20, seconds=9.0)])
+    other = make_run("tau=1", [line(10), line(20, seconds=5.0)])
+    assert dashboard(path, times=False).alt_text == dashboard(other, times=False).alt_text
+    assert len(dashboard(path, times=False).axes) == 2
+    assert (
+        standing(Run(make_run("tau=1", [line(40)], done=True))).words(times=False) == "step 40 of 40 (100 %), finished"
+    )
+
+
 def test_an_older_run_that_did_not_write_down_its_length(make_run: MakeRun) -> None:
     lines = [{key: value for key, value in line(10).items() if key != "total"}]
     assert standing(Run(make_run("tau=1", lines, steps=80))).total == 80

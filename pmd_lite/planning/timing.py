@@ -80,7 +80,9 @@ def measure(encoded: EncodedCorpus, shares: Tensor, config: Config, teaches: boo
     device = pick_device(config.train.device, config.train.precision)
     with preserved_rng():
         try:
-            return _Bench(encoded, shares, config, teaches, device, seconds).run()
+            bench = _Bench(encoded, shares, config, teaches, device, seconds)
+            with bench.learner.precision.active():
+                return bench.run()
         finally:
             gc.collect()
 

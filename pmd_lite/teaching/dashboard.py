@@ -60,13 +60,13 @@ class Standing:
             return None
         return (self.total - self.step) / self.steps_per_second
 
-    def words(self) -> str:
-        """One line."""
+    def words(self, times: bool = True) -> str:
+        """One line, with or without what takes time."""
         of = f" of {self.total:,} ({100 * self.step / self.total:.0f} %)" if self.total else ""
         said = [f"step {self.step:,}{of}"]
         if self.finished:
-            said.append(f"finished after {clock(self.seconds)}")
-        else:
+            said.append(f"finished after {clock(self.seconds)}" if times else "finished")
+        elif times:
             said.append(f"{self.tokens_per_second:,.0f} target tokens/s")
             if self.seconds_left is not None:
                 said.append(f"{clock(self.seconds_left)} left")
@@ -106,10 +106,11 @@ def throughput(lines: Lines) -> tuple[list[int], list[float]]:
     return list(tokens), rates
 
 
-def dashboard(run_dir: str | Path | Run) -> LessonFigure:
+def dashboard(run_dir: str | Path | Run, times: bool = True) -> LessonFigure:
     """Dev losses, weights and sampling probabilities of every student, tokens per second, skipped updates.
 
     Panels that would say nothing are left out: weights of a run that never distils, skips where no scaler is at work.
+    times: False leaves out what differs from machine to machine.
     Raises UserError when `run_dir` is no run directory, or before the first evaluation.
     """
     run = run_dir if isinstance(run_dir, Run) else Run(run_dir)
@@ -120,24 +121,26 @@ def dashboard(run_dir: str | Path | Run) -> LessonFigure:
     if any(any(line["alpha"]) for line in lines):
         fields.insert(1, ("alpha", r"weight $\alpha$"))
     scaled = run.config.train.precision == "fp16" or where.skipped > 0
-    alt = f"{run.method.name} on {run.corpus['name']}: {where.words()}. " + "; ".join(
+    title = f"{run.method.name} on {run.corpus['name']}: {where.words(times)}"
+    alt = f"{title}. " + "; ".join(
         f"{label} dev loss " + ", ".join(f"{p} {x:.2f}" for p, x in zip(run.pairs, seen[-1]["dev_loss"], strict=True))
         for label, seen in zip(run.labels, of, strict=True)
         if seen
     )
     columns = max(2, len(run.labels))
-    fig, axes = new_figure(alt, len(fields) * len(run.labels) + 1 + scaled, columns=columns, height=ROW)
+    fig, axes = new_figure(alt, len(fields) * len(run.labels) + times + scaled, columns=columns, height=ROW)
     rest = iter(axes)
     handles: list[Line2D] = []
     for field, title in fields:
         for label, seen in zip(run.labels, of, strict=True):
             handles = _curves(next(rest), seen, field, f"{title}, {_short(label)}", run.pairs)
-    _rates(next(rest), *throughput(lines))
+    if times:
+        _rates(next(rest), *throughput(lines))
     if scaled:
         _skips(next(rest), run.labels, of)
     fig.supxlabel("training step", fontsize=TEXT_SIZE)
     legend_above(fig, handles, run.pairs)
-    fig.legends[0].set_title(f"{run.method.name} on {run.corpus['name']}: {where.words()}")
+    fig.legends[0].set_title(title)
     fig.legends[0].get_title().set_fontsize(TEXT_SIZE)
     return settled(fig)
 
