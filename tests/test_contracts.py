@@ -336,7 +336,7 @@ def test_a_teacher_keeps_its_mode(make_trainer: MakeTrainer, found: Resources, n
         trainer.clock = dataclasses.replace(trainer.clock, step=trainer.clock.epoch)
         trainer.distiller.update(trainer.probe)
     for student in trainer.students:
-        batch = student.draw(1)[0]
+        batch = student.draw(1)[0].batch()
         teachers = [model for model, _ in trainer.distiller.teachers(student.index, batch.pair)]
         assert teachers
         for training, dropout in itertools.product((True, False), repeat=2):
