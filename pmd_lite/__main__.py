@@ -1,4 +1,4 @@
-"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | show | data | methods."""
+"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | export | show | ..."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "show": commands.show, "data": data_command.data, "methods": commands.methods, "compare": commands.compare,
+            "export": commands.export, "show": commands.show, "data": data_command.data, "methods": commands.methods,
+            "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

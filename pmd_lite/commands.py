@@ -43,6 +43,18 @@ def translate(
         print(line)
 
 
+def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, student: int = 1) -> None:
+    """Write a trained model for Hugging Face's transformers or for CTranslate2, with a README that shows its use.
+
+    Args:
+        run: run directory.
+        to: hf or ctranslate2; each needs its package (requirements-export.txt).
+        out: new directory.
+        student: which model, 1 or 2.
+    """
+    print(Run(run).export(to, out, student - 1) / "README.md")
+
+
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test", beam: int | None = None
 ) -> None:

@@ -143,6 +143,12 @@ class Run:
             out[i] = text
         return out
 
+    def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
+        """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.export.export`."""
+        from pmd_lite.export import export
+
+        return export(self, to, out, student)
+
     # ---- scores
 
     def evaluate(self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None) -> Scores:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pmd_lite.model.decoding import translate_batch
-from pmd_lite.model.transformer import Transformer
+from pmd_lite.model.export import from_huggingface
 
 transformers = pytest.importorskip("transformers")
 
@@ -35,41 +35,6 @@ def build_marian(activation: str, share: bool) -> Any:
     return marian
 
 
-def copy_weights(marian: Any, share: bool) -> Transformer:
-    """Our model with Marian's weights."""
-    config = marian.config
-    ours = Transformer(
-        VOCAB, d_model=24, heads=4, encoder_layers=2, decoder_layers=3, ffn=40, dropout=0.0, norm="post",
-        tie="all" if share else "decoder", activation=config.activation_function, max_len=32, pad=PAD,
-    )  # fmt: skip
-    encoder, decoder = marian.model.encoder, marian.model.decoder
-    state = {"embedding.weight": decoder.embed_tokens.weight}
-    if not share:
-        state["src_embedding.weight"] = encoder.embed_tokens.weight
-
-    def copy(name: str, *modules: Any) -> None:
-        for part in ("weight", "bias"):
-            state[f"{name}.{part}"] = torch.cat([getattr(module, part) for module in modules])
-
-    for side, layers in (("encoder", encoder.layers), ("decoder", decoder.layers)):
-        for i, layer in enumerate(layers):
-            attention, here = layer.self_attn, f"{side}.{i}"
-            copy(f"{here}.self_attention.qkv", attention.q_proj, attention.k_proj, attention.v_proj)
-            copy(f"{here}.self_attention.out", attention.out_proj)
-            copy(f"{here}.self_residual.norm", layer.self_attn_layer_norm)
-            copy(f"{here}.feed_forward.inner", layer.fc1)
-            copy(f"{here}.feed_forward.outer", layer.fc2)
-            copy(f"{here}.ffn_residual.norm", layer.final_layer_norm)
-            if side == "decoder":
-                cross = layer.encoder_attn
-                copy(f"{here}.cross_attention.query", cross.q_proj)
-                copy(f"{here}.cross_attention.kv", cross.k_proj, cross.v_proj)
-                copy(f"{here}.cross_attention.out", cross.out_proj)
-                copy(f"{here}.cross_residual.norm", layer.encoder_attn_layer_norm)
-    ours.load_state_dict(state)
-    return ours.eval()
-
-
 def sentences() -> Tensor:
     """Four source sentences that end in EOS, padded on the right."""
     ids = torch.randint(EOS + 1, VOCAB, (4, 9), generator=torch.Generator().manual_seed(1))
@@ -83,7 +48,7 @@ def sentences() -> Tensor:
 @pytest.mark.parametrize("share", [True, False])
 def test_same_logits(activation: str, share: bool) -> None:
     marian = build_marian(activation, share)
-    ours = copy_weights(marian, share)
+    ours = from_huggingface(marian)
     src = sentences()
     trg_in = torch.randint(EOS + 1, VOCAB, (4, 7), generator=torch.Generator().manual_seed(2))
     trg_in[:, 0] = PAD
@@ -96,7 +61,7 @@ def test_same_logits(activation: str, share: bool) -> None:
 
 def test_same_greedy_translations() -> None:
     marian = build_marian("swish", share=True)
-    ours = copy_weights(marian, share=True)
+    ours = from_huggingface(marian)
     src = sentences()
     generated = marian.generate(
         input_ids=src, attention_mask=src.ne(PAD), num_beams=1, do_sample=False, max_new_tokens=12,

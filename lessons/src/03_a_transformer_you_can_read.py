@@ -396,7 +396,7 @@ print("equal at every real word:", torch.allclose(ours[real], theirs[real], atol
 
 # %% [markdown]
 # Then a whole model that others wrote: Marian, the translation model of Hugging Face's `transformers`, where that is
-# installed (nothing is downloaded). `parity.py` holds the list of its names and ours.
+# installed (nothing is downloaded). `pmd_lite/model/export.py` holds the list of its names and ours.
 
 # %%
 difference = parity.marian_difference()

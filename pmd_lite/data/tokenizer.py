@@ -30,7 +30,7 @@ from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.errors import UserError
 
-__all__ = ["BOS", "EOS", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
+__all__ = ["BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,16 +47,16 @@ _BLOCK = 1 << 16  # lines that a sample is drawn from at a time
 # sentence with the second is passed over. So both are written as a pair of characters, and so is the noncharacter
 # that begins such a pair. The rule is one to one: no text is lost.
 _MARK = "\ufdd0"
-_ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
-_PLAIN = {code: character for character, code in _ESCAPES.items()}
-_RESERVED = re.compile("[" + "".join(_ESCAPES) + "]")
+ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
+_PLAIN = {code: character for character, code in ESCAPES.items()}
+_RESERVED = re.compile("[" + "".join(ESCAPES) + "]")
 _ESCAPED = re.compile(_MARK + "[0-2]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def escape(text: str) -> str:
     """Text without the characters that sentencepiece keeps for itself; every model is trained on and given this."""
-    return _RESERVED.sub(lambda match: _ESCAPES[match[0]], text)
+    return _RESERVED.sub(lambda match: ESCAPES[match[0]], text)
 
 
 def _unescape(text: str) -> str:

@@ -22,7 +22,7 @@ Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "swish"]
 KeysValues = tuple[Tensor, Tensor]  # two tensors [rows or sentences, heads, length, d_head]
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         self.inner, self.outer = linear(config.d_model, config.ffn), linear(config.ffn, config.d_model)
-        self.activation = _ACTIVATIONS[config.activation]
+        self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., d_model] -> [..., d_model]."""

@@ -1,0 +1,205 @@
+"""Our Transformer as a model of Hugging Face's transformers, and back: the same weights under other names.
+
+Four of their classes have our layers to the last operation. They bear the names of the checkpoints they were written
+for (a summariser among them); only the architecture counts here:
+
+    norm   embedding_norm   class                              positions
+    pre    no               PegasusForConditionalGeneration    sinusoids
+    pre    yes              MBartForConditionalGeneration      a table, here holding the sinusoids
+    post   no               MarianMTModel                      sinusoids
+    post   yes              BartForConditionalGeneration       a table, here holding the sinusoids
+
+Every choice of `tie` and `activation` fits each of them. Of ours they lack nothing; of theirs we refuse an output bias,
+embeddings that are not scaled, other positions, and sides that differ in heads, width or vocabulary.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.errors import UserError
+from pmd_lite.model.layers import ACTIVATIONS, EncoderLayer
+from pmd_lite.model.transformer import Transformer
+
+Shape = dict[str, Any]  # the arguments of Transformer other than vocab_size
+
+_KINDS = {  # (norm, embedding_norm) -> the type their config names, and the class that generates
+    ("pre", False): ("pegasus", "PegasusForConditionalGeneration"),
+    ("pre", True): ("mbart", "MBartForConditionalGeneration"),
+    ("post", False): ("marian", "MarianMTModel"),
+    ("post", True): ("bart", "BartForConditionalGeneration"),
+}
+
+# Our parts -> theirs. Where several are named, ours is theirs put on top of each other in one matrix.
+_LAYER = {
+    "self_attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    "self_attention.out": ["self_attn.out_proj"],
+    "self_residual.norm": ["self_attn_layer_norm"],
+    "feed_forward.inner": ["fc1"],
+    "feed_forward.outer": ["fc2"],
+    "ffn_residual.norm": ["final_layer_norm"],
+}
+_CROSS = {
+    "cross_attention.query": ["encoder_attn.q_proj"],
+    "cross_attention.kv": ["encoder_attn.k_proj", "encoder_attn.v_proj"],
+    "cross_attention.out": ["encoder_attn.out_proj"],
+    "cross_residual.norm": ["encoder_attn_layer_norm"],
+}
+_SIDES = (("encoder", "src"), ("decoder", "trg"))
+
+
+def optional(package: str) -> Any:
+    """The module of a package that only export needs. Raises UserError when it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise UserError(
+            f"the package {package} is not installed: pip install -r requirements-export.txt, or pip install {package}"
+        ) from None
+
+
+def shape_of(model: Transformer) -> Shape:
+    """The arguments that `Transformer(vocab_size, **shape)` was built with."""
+    layer = cast(EncoderLayer, model.encoder[0])  # a ModuleList does not tell what it holds
+    attention, feed_forward = layer.self_attention, layer.feed_forward
+    return {
+        "d_model": model.d_model, "heads": attention.heads, "ffn": feed_forward.inner.out_features,
+        "encoder_layers": len(model.encoder), "decoder_layers": len(model.decoder),
+        "dropout": model.dropout, "attention_dropout": attention.dropout,
+        "norm": "pre" if layer.self_residual.pre else "post",
+        "tie": "all" if model.src_embedding is None else "decoder" if model.output is None else "none",
+        "embedding_norm": isinstance(model.src_embedding_norm, nn.LayerNorm),
+        "activation": next(name for name, function in ACTIVATIONS.items() if function is feed_forward.activation),
+        "max_len": model.max_len, "pad": model.pad,
+    }  # fmt: skip
+
+
+def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
+    """A model of transformers, in eval mode, with the weights of ours: equal logits up to rounding.
+
+    bos: the id its decoder starts with. A tied table is one table there too, except that classes other than Marian's
+    know all tied or none: for tie="decoder" they hold copies, and one table more that nothing reads. The random state
+    is left as it was. Raises UserError without transformers.
+    """
+    transformers = optional("transformers")
+    shape = shape_of(model)
+    kind, name = _KINDS[shape["norm"], shape["embedding_norm"]]
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=model.vocab_size, d_model=shape["d_model"], max_position_embeddings=shape["max_len"],
+        encoder_layers=shape["encoder_layers"], decoder_layers=shape["decoder_layers"],
+        encoder_attention_heads=shape["heads"], decoder_attention_heads=shape["heads"],
+        encoder_ffn_dim=shape["ffn"], decoder_ffn_dim=shape["ffn"], activation_function=shape["activation"],
+        dropout=shape["dropout"], attention_dropout=shape["attention_dropout"], scale_embedding=True,
+        tie_word_embeddings=shape["tie"] == "all" or (kind == "marian" and shape["tie"] == "decoder"),
+        **({"share_encoder_decoder_embeddings": shape["tie"] == "all"} if kind == "marian" else {}),
+        pad_token_id=shape["pad"], bos_token_id=bos, eos_token_id=eos, decoder_start_token_id=bos,
+        forced_eos_token_id=None,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        theirs = getattr(transformers, name)(config).eval()
+    state = theirs.state_dict()
+    own = {key: value.detach().float().cpu() for key, value in model.state_dict().items()}
+    for ours, names in _names(shape):
+        for key, part in zip(names, own[ours].chunk(len(names)), strict=True):
+            state[key] = part
+    for key, table in _tables(own).items():
+        if key in state:
+            state[key] = table
+    for side, _ in _SIDES:
+        key = f"model.{side}.embed_positions.weight"
+        unused = len(state[key]) - model.max_len  # BART and mBART count from 2
+        state[key] = torch.cat([torch.zeros(unused, model.d_model), model.positions.cpu()])
+    theirs.load_state_dict(state)
+    return theirs
+
+
+def from_huggingface(source: Any) -> Transformer:
+    """Our Transformer, in eval mode, with the weights of a model of transformers, or of the directory of one.
+
+    It takes what `to_huggingface` writes, also after fine-tuning as long as position tables stood still, and any
+    Marian, Pegasus, BART or mBART model of which nothing is refused (see above). Dropout comes along, their dropout
+    inside the feed-forward layers does not: ours has none. Raises UserError that names what does not fit.
+    """
+    if isinstance(source, (str, Path)):
+        if not Path(source).is_dir():
+            raise UserError(f"{source} is no directory; give one that save_pretrained wrote, or a loaded model")
+        source = optional("transformers").AutoModelForSeq2SeqLM.from_pretrained(source)
+    theirs = {key: value.detach().float().cpu() for key, value in source.state_dict().items()}
+    shape = _shape_of_theirs(source.config, theirs)
+    with torch.random.fork_rng(devices=[]):
+        ours = Transformer(source.config.vocab_size, **shape)
+    for side, _ in _SIDES:
+        positions = theirs[f"model.{side}.embed_positions.weight"][-shape["max_len"] :]
+        # float32 sinusoids of other implementations differ in the last digits.
+        if not torch.allclose(positions, ours.positions, atol=1e-4):
+            raise UserError(f"embed_positions of the {side} are not sinusoidal; our Transformer has no others")
+    state = {name: torch.cat([theirs[key] for key in names]) for name, names in _names(shape)}
+    state["embedding.weight"] = theirs["model.decoder.embed_tokens.weight"]
+    if shape["tie"] != "all":
+        state["src_embedding.weight"] = theirs["model.encoder.embed_tokens.weight"]
+    if shape["tie"] == "none":
+        state["output.weight"] = theirs["lm_head.weight"]
+    ours.load_state_dict(state)
+    return ours.eval()
+
+
+def _names(shape: Shape) -> Iterator[tuple[str, list[str]]]:
+    """(name in our state, names in theirs) of every parameter but the tables of tokens and positions."""
+    for part in ("weight", "bias"):
+        for side, short in _SIDES:
+            for i in range(shape[f"{side}_layers"]):
+                for ours, theirs in {**_LAYER, **(_CROSS if side == "decoder" else {})}.items():
+                    yield f"{side}.{i}.{ours}.{part}", [f"model.{side}.layers.{i}.{name}.{part}" for name in theirs]
+            if shape["embedding_norm"]:
+                yield f"{short}_embedding_norm.{part}", [f"model.{side}.layernorm_embedding.{part}"]
+            if shape["norm"] == "pre":
+                yield f"{side}_norm.{part}", [f"model.{side}.layer_norm.{part}"]
+
+
+def _tables(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Their names of the tables [vocab, d_model]."""
+    target = own["embedding.weight"]
+    source = own.get("src_embedding.weight", target)
+    return {
+        "model.shared.weight": source, "model.encoder.embed_tokens.weight": source,
+        "model.decoder.embed_tokens.weight": target, "lm_head.weight": own.get("output.weight", target),
+    }  # fmt: skip
+
+
+def _shape_of_theirs(config: Any, theirs: Mapping[str, Tensor]) -> Shape:
+    """The arguments of the Transformer that is theirs. Raises UserError for what ours cannot be."""
+    fits = {kind: choice for choice, (kind, _) in _KINDS.items()}
+    if config.model_type not in fits:
+        raise UserError(f"a model of type {config.model_type!r} is not our Transformer; {', '.join(fits)} can be")
+    norm, embedding_norm = fits[config.model_type]
+    if (bias := theirs.get("final_logits_bias")) is not None and bias.any():
+        raise UserError("final_logits_bias is not zero: our output has no bias, so the logits could not be equal")
+    if not config.scale_embedding:
+        raise UserError("scale_embedding=False: our Transformer multiplies embeddings by sqrt(d_model)")
+    for name in ("attention_heads", "ffn_dim"):
+        sides = [getattr(config, f"{side}_{name}") for side, _ in _SIDES]
+        if sides[0] != sides[1]:
+            raise UserError(f"{name} is {sides[0]} in the encoder and {sides[1]} in the decoder: ours are equal")
+    source, target, output = (
+        theirs[key] for key in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
+                                "lm_head.weight")
+    )  # fmt: skip
+    if len(source) != len(target):
+        raise UserError(f"vocabularies of {len(source)} and {len(target)} ids: our Transformer has one for both sides")
+    activation = {"silu": "swish"}.get(config.activation_function, config.activation_function)
+    if activation not in ACTIVATIONS:
+        raise UserError(f"activation_function={activation!r}: our Transformer has {', '.join(ACTIVATIONS)}")
+    tied = torch.equal(target, output)
+    return {
+        "d_model": config.d_model, "heads": config.encoder_attention_heads, "ffn": config.encoder_ffn_dim,
+        "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers, "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout, "norm": norm, "embedding_norm": embedding_norm,
+        "tie": ("all" if torch.equal(source, target) else "decoder") if tied else "none",
+        "activation": activation, "max_len": config.max_position_embeddings, "pad": config.pad_token_id,
+    }  # fmt: skip
