@@ -91,11 +91,12 @@ def test_what_models_get_right_is_judged_token_by_token(tiny_corpus: Corpus, tmp
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A small grid made from the stored comparison: its mutual rows under other names, with known BLEU."""
+    """A small grid made from the stored comparison: its mutual rows under other names, with known gains."""
     many = json.loads((RESULTS / "compare_longtail.json").read_text(encoding="utf-8"))
     few: dict[str, Any] = copy.deepcopy(many)
-    few["seeds"], few["systems"] = few["seeds"][:1], []
-    for alpha, gain in ((0.2, 1.0), (0.8, -2.0)):
+    few["systems"] = few["systems"][:2]
+    assert [system["label"] for system in few["systems"]] == ["tau=1", "tau=5"]
+    for alpha, gain in ((0.8, -2.0), (0.4, 1.0)):
         for system in many["systems"]:
             if system["method"] in ("uni-pmd", "bi-pmd"):
                 new = copy.deepcopy(system)
@@ -111,24 +112,23 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_the_grid_compares_with_the_twin_of_the_same_seed(files: tuple[Path, Path]) -> None:
     grid = AlphaGrid.load(*files)
-    assert grid.alphas("bi-pmd") == [0.2, 0.4, 0.8]
+    assert grid.alphas("bi-pmd") == [0.4, 0.8]
     for student in ("model_1", "model_2"):
         assert [row[0] for row in grid.better("bi-pmd", student, "bleu")] == pytest.approx([1.0] * 6)
-        assert [row[2] for row in grid.better("uni-pmd", student, "dev_loss")] == pytest.approx([-0.2] * 6)
-    many = json.loads(files[1].read_text(encoding="utf-8"))["systems"]
-    five = next(s for s in many if s["label"] == "tau=5")
-    assert grid.scores["bleu"]["bi-pmd", "model_2"][0.0] == five["bleu"][0]
+        assert [row[1] for row in grid.better("uni-pmd", student, "dev_loss")] == pytest.approx([-0.2] * 6)
     assert set(grid.spread["bleu"]["bi-pmd", "model_2"]) == {0.0, 0.4}
-    assert "Bi-PMD model_2  best BLEU at alpha 0.2" in grid.reading()
-    assert "Bi-PMD model_2  best loss at alpha 0.2" in grid.reading()
+    assert "Bi-PMD model_2  best BLEU at alpha 0.4" in grid.reading()
+    assert "Bi-PMD model_2  best loss at alpha 0.4" in grid.reading()
 
 
 def test_files_that_do_not_belong_together_are_refused(files: tuple[Path, Path]) -> None:
     data = json.loads(files[0].read_text(encoding="utf-8"))
     data["overrides"] = {"steps": 5}
     files[0].write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(UserError, match="different data, seeds or settings"):
+    with pytest.raises(UserError, match="different data or with different settings"):
         AlphaGrid.load(*files)
+    with pytest.raises(UserError, match="no row of uni-pmd"):
+        AlphaGrid.load(files[1], files[1])
 
 
 def test_the_widget_redraws_either_strategy_and_measure(files: tuple[Path, Path]) -> None:

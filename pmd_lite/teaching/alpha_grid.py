@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pmd_lite.config import DistillConfig
 from pmd_lite.errors import UserError
 from pmd_lite.teaching.figures_08 import change_grid, effect_of_alpha
 from pmd_lite.teaching.stored import StoredComparison
@@ -18,7 +20,6 @@ Measure = Literal["bleu", "dev_loss"]
 STRATEGIES = {"uni-pmd": "Uni-PMD", "bi-pmd": "Bi-PMD"}
 STUDENTS = {"model_1": "tau=1", "model_2": "tau=5"}
 """The single model that each student begins as: its twin, which is alpha = 0."""
-_ALPHA = re.compile(r"alpha=([\d.]+)")
 
 
 @dataclass(frozen=True)
@@ -37,32 +38,30 @@ class AlphaGrid:
 
     @classmethod
     def load(cls, grid: Path, comparison: Path) -> AlphaGrid:
-        """grid: summary of a comparison whose rows are "bi-pmd alpha=0.2" and the like. comparison: one with the twins
-        and the default alpha, over several seeds, of which the grid's seed must be the first.
+        """grid: a comparison with rows tau=1, tau=5, "bi-pmd alpha=0.2", "uni-pmd alpha=0.2", ...; its first seed is shown.
+        comparison: the twins and the default alpha over several seeds, for the spread.
 
-        Raises UserError when a file is absent, is no summary, or the two do not belong together.
+        Raises UserError when a file is absent, is no summary, lacks the rows, or the two do not belong together.
         """
         few, many = StoredComparison.load(grid), StoredComparison.load(comparison)
-        if few.sizes != many.sizes or few.seeds[0] != many.seeds[0] or few.overrides != many.overrides:
-            raise UserError(f"{grid} and {comparison} were measured on different data, seeds or settings.")
+        if few.sizes != many.sizes or few.overrides != many.overrides:
+            raise UserError(f"{grid} and {comparison} were measured on different data or with different settings.")
         measures: tuple[Measure, ...] = ("bleu", "dev_loss")
-        scores: dict[Measure, dict[tuple[str, str], dict[float, Mapping[str, float]]]] = {}
-        spread: dict[Measure, dict[tuple[str, str], dict[float, float]]] = {}
-        for of in measures:
-            scores[of], spread[of] = {}, {}
-            for strategy in STRATEGIES:
-                for student, twin in STUDENTS.items():
-                    own = f"{strategy} {student} ({twin})"
-                    found = {0.0: many.systems[twin][of], 0.4: many.systems[own][of]}
-                    for label, system in few.systems.items():
-                        if label.startswith(f"{strategy} ") and student in label and (alpha := _ALPHA.search(label)):
-                            found[float(alpha[1].rstrip("."))] = system[of]
-                    scores[of][strategy, student] = {alpha: found[alpha][0] for alpha in sorted(found)}
-                    spread[of][strategy, student] = {
-                        alpha: statistics.stdev(_mean(v) for v in values)
-                        for alpha, values in found.items() if len(values) > 1
-                    }  # fmt: skip
-        return cls(list(many.sizes), many.seeds, (few.command, many.command), scores, spread)
+        scores: dict[Measure, dict[tuple[str, str], dict[float, Mapping[str, float]]]] = {m: {} for m in measures}
+        spread: dict[Measure, dict[tuple[str, str], dict[float, float]]] = {m: {} for m in measures}
+        for strategy, (student, twin) in itertools.product(STRATEGIES, STUDENTS.items()):
+            rows = {alpha: label for label in few.systems if (alpha := _alpha_of(label, strategy, student)) is not None}
+            if twin not in few.systems or not rows:
+                raise UserError(f"{grid} has no {twin}, or no row of {strategy} with an alpha of its own.")
+            default = f"{strategy} {student} ({twin})"
+            for of in measures:
+                found = {0.0: twin, **dict(sorted(rows.items()))}
+                scores[of][strategy, student] = {alpha: few.systems[label][of][0] for alpha, label in found.items()}
+                several = {0.0: many.systems[twin][of], DistillConfig().alpha: many.systems[default][of]}
+                spread[of][strategy, student] = {
+                    alpha: statistics.stdev(_mean(values) for values in seeds) for alpha, seeds in several.items()
+                }
+        return cls(list(few.sizes), many.seeds, (few.command, many.command), scores, spread)
 
     def alphas(self, strategy: str) -> list[float]:
         """Every alpha that was trained, 0 (the twin) left out."""
@@ -118,6 +117,12 @@ class AlphaGrid:
                     f"one standard deviation between seeds is {chance:.2f}"
                 )
         return "\n".join(lines)
+
+
+def _alpha_of(label: str, strategy: str, student: str) -> float | None:
+    """The alpha of a row such as "bi-pmd alpha=0.2: model_1 (tau=1)"; None if it is of another strategy or student."""
+    found = re.fullmatch(rf"{strategy} alpha=([\d.]+): {student} .*", label)
+    return float(found[1]) if found else None
 
 
 def _mean(values: Mapping[str, float]) -> float:

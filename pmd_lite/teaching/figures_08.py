@@ -180,5 +180,7 @@ def _line_with_bars(
     x = sorted(scores)
     ax.plot(x, [scores[a] for a in x], label=name, **style)
     for alpha, deviation in spread.items():
+        if alpha not in scores:
+            continue
         shift = 0.012 * (index - 0.5)  # bars of two lines at the same alpha stay apart
         ax.errorbar(alpha + shift, scores[alpha], yerr=deviation, color=style["color"], capsize=3, linewidth=1.2)
