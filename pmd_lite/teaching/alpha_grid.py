@@ -38,7 +38,7 @@ class AlphaGrid:
 
     @classmethod
     def load(cls, grid: Path, comparison: Path) -> AlphaGrid:
-        """grid: a comparison with rows tau=1, tau=5, "bi-pmd alpha=0.2", "uni-pmd alpha=0.2" ...; its first seed counts.
+        """grid: a comparison with rows tau=1, tau=5, "bi-pmd alpha=0.2", "uni-pmd alpha=0.2"; its first seed counts.
         comparison: the twins and the default alpha over several seeds, for the spread.
 
         Raises UserError when a file is absent, is no summary, lacks the rows, or the two do not belong together.
