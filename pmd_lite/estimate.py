@@ -91,7 +91,8 @@ class Estimate:
         """What each part consists of."""
         work, train = self.work, self.config.train
         students = f"{work.students} student{'s' * (work.students > 1)}"
-        distilled = f", distilled after {work.clock.start:,}" if work.efforts["teacher"].teacher else ""
+        since = f"after {work.clock.start:,}" if work.clock.start else "from the start"
+        distilled = f", distilled {since}" if work.efforts["teacher"].teacher else ""
         return {
             "training": f"{work.clock.total:,} updates of {students}, each of {train.accumulate} x {train.tokens:,} "
             f"tokens at the most{distilled}",
