@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import MEAN_TOKENS, estimate
+from pmd_lite.launching import launch
 from pmd_lite.presets import PRESETS
 from pmd_lite.training.progress import Show
 from pmd_lite.training.trainer import Interrupted
@@ -96,16 +98,25 @@ class TrainArguments(RunArguments):
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
     show: Show = "auto"
-    """bar, lines, off; auto is a bar in a terminal."""
+    """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
+    processes: int = 1
+    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well."""
 
     def run(self) -> None:
         """Train, print the table and say what to do next."""
-        run = api.train(
-            self.load(), self.method, self.config, out=self.out, samplers=self.samplers or None, resume=self.resume,
-            show=self.show, use=self.use,
-        )  # fmt: skip
+        words: dict[str, Any] = {
+            "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
+            "use": self.use,
+        }  # fmt: skip
+        if self.processes == 1:
+            run = api.train(self.load(), self.method, self.config, **words)
+        else:
+            run = launch(self.corpus, self.method, self.config, processes=self.processes,
+                         corpus_options={"direction": self.direction}, **words)  # fmt: skip
+        if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
+            return
         print(run.table().to_text())
         print("\nFigures:")
         commands.draw([run], [run])
