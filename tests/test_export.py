@@ -412,7 +412,7 @@ def test_the_tokenizer_gives_the_same_ids_and_the_text_back(
     ]  # fmt: skip
 
 
-def test_a_piece_that_reads_like_a_tag_is_refused(tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_reads_like_a_tag_is_refused(tiny_corpus: Corpus, transformers: Any) -> None:
     tokenizer = train_tokenizer(tiny_corpus, preset("toy", vocab_size=90).tokenizer)
     tokenizer._names[20] = "__eng__"
     with pytest.raises(UserError, match="two ids are called '__eng__'"):
