@@ -86,6 +86,7 @@ def test_skipped_updates_are_drawn_where_there_is_a_scaler(make_run: MakeRun) ->
 def test_curves_show_what_the_run_recorded(make_run: MakeRun) -> None:
     fig = dashboard(make_run("auto-pmd", both(10, 20, 30)))
     first, last = fig.axes[0], fig.axes[-1]
+    assert fig.legends[0].get_title().get_text().startswith("auto-pmd on toy: step 30 of 40 (75 %)")
     assert [list(curve.get_xdata()) for curve in first.lines] == [[10, 20, 30]] * 6
     assert list(first.lines[2].get_ydata()) == pytest.approx([2.95, 2.7, 2.45])
     assert list(last.lines[0].get_ydata()) == [600.0] * 3  # 2 x 600 tokens in 2 seconds

@@ -131,9 +131,9 @@ def dashboard(run_dir: str | Path | Run, times: bool = True) -> LessonFigure:
     fig, axes = new_figure(alt, len(fields) * len(run.labels) + times + scaled, columns=columns, height=ROW)
     rest = iter(axes)
     handles: list[Line2D] = []
-    for field, title in fields:
+    for field, name in fields:
         for label, seen in zip(run.labels, of, strict=True):
-            handles = _curves(next(rest), seen, field, f"{title}, {_short(label)}", run.pairs)
+            handles = _curves(next(rest), seen, field, f"{name}, {_short(label)}", run.pairs)
     if times:
         _rates(next(rest), *throughput(lines))
     if scaled:
@@ -196,6 +196,9 @@ def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
     redraw()
     stop.on_click(on_stop)
     box = ipw.VBox([picture, stop])
+    if seen.finished:
+        stop.disabled, stop.description = True, "Finished"
+        return box
     try:
         box.task = asyncio.get_running_loop().create_task(follow())  # the loop itself would forget a task nobody holds
     except RuntimeError:
