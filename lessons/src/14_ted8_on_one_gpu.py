@@ -109,9 +109,9 @@ Table(["language", "code", "training pairs", "of the largest", "P, tau=1", "P, t
 # paper's text says "around 570K". We keep to its table.
 #
 # Three more things to know before any score is compared. The text is tokenised ("I don &apos;t know .", with a space
-# before the full stop), so BLEU on it is BLEU of tokenised text, not to be compared with that of ordinary text. English is the other side of all
-# pairs, and many lines of different languages are the same English sentence. And short lines ("Thank you .") recur; the
-# script takes training pairs that are test pairs too out of the training set.
+# before the full stop), so BLEU on it is BLEU of tokenised text, not to be compared with that of ordinary text. English is
+# the other side of all pairs, and many lines of different languages are the same English sentence. And short lines ("Thank
+# you .") recur; the script takes training pairs that are test pairs too out of the training set.
 
 # %% [markdown]
 # ## A vocabulary for every language
@@ -305,8 +305,8 @@ Table(["supposed hours", "training", "search", "evaluation", "in all", "tau=1 is
 
 # %% [markdown]
 # **What to notice.** Two students cost two trainings, plus a teacher's pass for each: 8 passes instead of 3. The search of
-# Auto-PMD adds some three tenths to that: three trials on a tenth of the data after every epoch, with one teacher's pass for all three.
-# A fair comparison asks what one model would do with as much (lesson 12). With the speed of your own card the hours change;
+# Auto-PMD adds some three tenths to that: three trials on a tenth of the data after every epoch, with one teacher's pass
+# for all three. A fair comparison asks what one model would do with as much (lesson 12). With the speed of your own card the hours change;
 # the last column hardly does.
 
 # %% [markdown]
@@ -382,9 +382,10 @@ figures_14.reach_of_fp16(
 dashboard(run, times=False)
 
 # %% [markdown]
-# **What to notice.** In this minute all pairs still learn the same thing, roughly which words there are; the weights of
-# `model_2` go up first on the smallest pairs. In a long run, what would worry you: a loss that jumps, a pair that stands still while others fall, weights that run into
-# 0 or 1 at once, tokens per second that sink (another user on the card), skips that do not stop.
+# **What to notice.** In one minute all pairs learn the same thing, roughly which words there are, so their losses fall
+# together; the weights already part, and `model_2` turns them up furthest for the smallest pair. In a long run this would
+# worry you: a loss that jumps, a pair that stands still while others fall, weights that run into 0 or 1 at once, tokens per
+# second that sink (another user on the card), skips that do not stop.
 #
 # The same picture, alive: it is drawn anew as long as the run goes on, with the time that is left. Open it beside a run in
 # another process; in the cell that trains, `train(..., show="dashboard")` does the same. (Without a running kernel only the
