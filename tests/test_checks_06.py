@@ -71,8 +71,8 @@ def test_the_rule_for_two_seeds_by_hand() -> None:
 class FakeRun:
     """As much of a run as the slider looks at."""
 
-    def __init__(self, label: str, point: tuple[float, float], p: Sequence[float]):
-        self.labels, self.pairs, self._point, self._p = [label], ["fra-eng", "tur-eng"], point, p
+    def __init__(self, point: tuple[float, float], p: Sequence[float]):
+        self.pairs, self._point, self._p = ["fra-eng", "tur-eng"], point, p
 
     def point(self) -> tuple[float, float]:
         return self._point
@@ -83,8 +83,8 @@ class FakeRun:
 
 
 def test_the_slider_walks_along_the_sweep() -> None:
-    sweep: Any = [[FakeRun("tau=1", (8, 80), (0.9, 0.1)), FakeRun("tau=1", (10, 78), (0.9, 0.1))],
-                  [FakeRun("tau=inf", (12, 60), (0.5, 0.5))]]  # fmt: skip
+    sweep: Any = {"tau=1": [FakeRun((8, 80), (0.9, 0.1)), FakeRun((10, 78), (0.9, 0.1))],
+                  "tau=inf": [FakeRun((12, 60), (0.5, 0.5))]}  # fmt: skip
     _, tau, picture = tau_points(sweep).children
     assert "tau=1 draws fra-eng 0.90, tur-eng 0.10. Mean BLEU of small pairs 9.0, of large pairs 79.0" in picture.value
     tau.value = "tau=inf"

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import TINY
+from PIL import Image
 
 import pmd_lite as pmd
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.teaching.contenders import ALL, BLEU, LARGE, LOSS, SMALL, area, beaten_by, collect
 from pmd_lite.teaching.explorer import FrontierExplorer, frontier_explorer
-from pmd_lite.teaching.frontier_plane import frontier_plane, standing_table, usual_reference
-from pmd_lite.teaching.style import alt_text
+from pmd_lite.teaching.frontier_plane import frontier_plane, plane, standing_table, usual_reference
+from pmd_lite.teaching.style import COLOURS, alt_text
 
 Put = Callable[..., Path]
 
@@ -163,6 +168,17 @@ def test_the_border_of_the_frontier_is_a_staircase_on_the_good_side(put: Put, tm
     assert (y0, x1) == (up.get_ylim()[1], up.get_xlim()[1]) and (x0, y1) == (0.1, 1.0)  # opens up and to the right
 
 
+def test_marks_on_the_frontier_keep_their_colours_in_a_notebook() -> None:
+    """Fewer colours must not turn a small mark gray beside a large shade: gray means dominated."""
+    sweep = {"0.5": (3.9, 66.4), "1": (8.3, 79.5), "1.5": (13.5, 77.4), "2.5": (16.6, 72.7), "5": (15.8, 59.9)}
+    page = plane({f"tau={tau}": [point] for tau, point in sweep.items()})._repr_html_()
+    data = base64.b64decode(re.findall(r"base64,([^\"]+)", page)[0])
+    used = np.unique(np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).reshape(-1, 3), axis=0).astype(int)
+    for colour in COLOURS[1:4]:
+        wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        assert np.abs(used - wanted).max(axis=1).min() <= 8, colour
+
+
 def test_more_than_ten_points_carry_numbers(put: Put, tmp_path: Path) -> None:
     for n in range(1, 12):
         put(f"r{n:02d}", (50.0 - n, 10.0 + n), method=f"tau={n}")
@@ -180,7 +196,8 @@ def test_the_widget_follows_its_controls(put: Put, tmp_path: Path) -> None:
     e = FrontierExplorer(tmp_path / "runs")
     assert "On the frontier: tau=1 (11.0, 41.0), tau=5 (20.0, 30.0)" in e.picture.value
     assert "open: unfinished, at step 4" in e.picture.value
-    assert e.corpus.layout.display == "none"
+    assert e.corpus.layout.display == "none"  # there is nothing to choose
+    assert all(control.layout.display is None for control in (e.measure, e.across, e.up, *e.corner, e.joined))
     e.ticks["tau=5"].value = False
     assert "tau=9 (19.0, 29.0). Dominated: nobody" in e.picture.value
     e.joined.value = False  # ticks of what is still there are kept

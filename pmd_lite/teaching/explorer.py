@@ -7,9 +7,10 @@ moved with the keyboard, and the alternative text of the picture says what it sh
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import ipywidgets as ipw
 
@@ -19,20 +20,24 @@ from pmd_lite.teaching.frontier_plane import AXES, frontier_plane, standing_tabl
 from pmd_lite.teaching.style import figure_html
 
 
+def _named(kind: Callable[..., Any], name: str, **options: Any) -> Any:
+    """A control with its name. Each has a layout of its own: a shared one would hide all of them with the first."""
+    layout = ipw.Layout(width="24em")
+    return kind(description=name, layout=layout, style={"description_width": "9em"}, **options)
+
+
 class FrontierExplorer:
     """The plane with its controls; `box` is the widget. A folder that changes can be read again."""
 
     def __init__(self, folder: str | Path):
         self.folder, self._quiet = folder, False
-        wide = {"layout": ipw.Layout(width="22em"), "style": {"description_width": "7em"}}
-        self.corpus = ipw.Dropdown(description="corpus", **wide)
-        self.measure = ipw.Dropdown(options=list(HIGHER_IS_BETTER), description="measure", **wide)
-        self.across, self.up = (ipw.Dropdown(description=name, **wide) for name in ("across", "up"))
+        self.corpus, self.across, self.up = (_named(ipw.Dropdown, name) for name in ("corpus", "across", "up"))
+        self.measure = _named(ipw.Dropdown, "measure", options=list(HIGHER_IS_BETTER))
         self.joined = ipw.Checkbox(value=True, description="mean over seeds", indent=False)
-        self.corner = tuple(ipw.FloatText(description=name, step=1, **wide) for name in ("from (across)", "from (up)"))
+        self.corner = tuple(_named(ipw.FloatText, f"area from ({name})") for name in ("across", "up"))
         self.again, self.all, self.none = (ipw.Button(description=d) for d in ("read folder again", "all", "none"))
         self.ticks: dict[str, ipw.Checkbox] = {}
-        self.boxes = ipw.GridBox(layout=ipw.Layout(grid_template_columns="repeat(2, auto)"))
+        self.boxes = ipw.GridBox(layout=ipw.Layout(grid_template_columns="repeat(2, 24em)"))
         self.picture = ipw.HTML()
         self.box = ipw.VBox([
             ipw.HTML("<p>Tick runs (Tab moves, Space ticks), choose the axes, and see who is left. Whom does each "

@@ -150,9 +150,13 @@ def save_figure(fig: Figure, stem: str | Path) -> tuple[Path, Path]:
 
 
 def _few_colours(png: bytes) -> bytes:
-    """The same picture with a palette of 64 colours: a third of the bytes, which a notebook in git carries for ever."""
+    """The same picture with a palette of 64 colours: a third of the bytes, which a notebook in git carries for ever.
+
+    The octree keeps the colour of a small mark; a median cut would give the palette to large areas and turn it gray.
+    """
     small = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    method, no = Image.Quantize.FASTOCTREE, Image.Dither.NONE
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, method=method, dither=no)
     picture.save(small, format="PNG", optimize=True)
     return small.getvalue()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ipywidgets as ipw
 
@@ -13,21 +13,21 @@ from pmd_lite.teaching.style import LessonFigure
 from pmd_lite.teaching.widgets import redrawn
 
 
-def sweep_figure(sweep: Sequence[Sequence[Run]], chosen: str) -> LessonFigure:
-    """One temperature of a sweep. sweep: the runs of one temperature after the other, all seeds of each."""
-    points = {runs[0].labels[0]: mean([run.point() for run in runs]) for runs in sweep}
-    p = {runs[0].labels[0]: [curve[-1] for curve in runs[0].curve("p")[1].values()] for runs in sweep}
-    x, y = points[chosen]
-    drawn = ", ".join(f"{pair} {share:.2f}" for pair, share in zip(sweep[0][0].pairs, p[chosen], strict=True))
+def sweep_figure(sweep: Mapping[str, Sequence[Run]], chosen: str) -> LessonFigure:
+    """One temperature of a sweep. sweep: {temperature: its runs, one per seed}, in the order of the temperatures."""
+    points = {name: mean([run.point() for run in runs]) for name, runs in sweep.items()}
+    p = {name: [curve[-1] for curve in runs[0].curve("p")[1].values()] for name, runs in sweep.items()}
+    pairs, (x, y) = sweep[chosen][0].pairs, points[chosen]
+    drawn = ", ".join(f"{pair} {share:.2f}" for pair, share in zip(pairs, p[chosen], strict=True))
     alt = f"{chosen} draws {drawn}. Mean BLEU of small pairs {x:.1f}, of large pairs {y:.1f}"
-    return sweep_point(sweep[0][0].pairs, p, points, chosen, alt=alt)
+    return sweep_point(pairs, p, points, chosen, alt=alt)
 
 
-def tau_points(sweep: Sequence[Sequence[Run]]) -> ipw.VBox:
+def tau_points(sweep: Mapping[str, Sequence[Run]]) -> ipw.VBox:
     """Walk along a sweep of temperatures."""
-    names = [runs[0].labels[0] for runs in sweep]
+    names = list(sweep)
     return redrawn(
         lambda chosen: sweep_figure(sweep, chosen),
-        "Walk from tau=1 to tau=inf (Tab, then arrow keys). Where does a step cost most, and where does it buy most?",
+        "Walk along the temperatures (Tab, then arrow keys). Where does a step cost most, and where does it buy most?",
         chosen=ipw.SelectionSlider(options=names, value=names[0], description="tau", continuous_update=False),
     )
