@@ -136,7 +136,7 @@ def test_head_trial_data_is_what_training_sees_next(make_trainer: MakeTrainer, m
 
     monkeypatch.setattr("pmd_lite.training.probe.lockstep_trial", spy)
     trainer.probe.trial(1, torch.full((3, 6), 0.3, dtype=torch.float64))
-    coming = trainer.students[1].draw(len(seen))
+    coming = [draw.batch() for draw in trainer.students[1].draw(len(seen))]
     assert len(seen) == int(0.3 * trainer.clock.epoch) + 1
     assert [(b.pair, b.src.tolist()) for b in seen] == [(b.pair, b.src.tolist()) for b in coming]
 
@@ -160,8 +160,8 @@ def test_trials_accumulate_as_training_does(make_trainer: MakeTrainer, overrides
     made: list[int] = []
     finish = Learner.finish
 
-    def counting(learner: Learner) -> None:
-        finish(learner)
+    def counting(learner: Learner, *rest: Any) -> None:
+        finish(learner, *rest)
         made.append(learner.updates)
 
     with pytest.MonkeyPatch.context() as patch:

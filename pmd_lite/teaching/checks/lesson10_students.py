@@ -115,11 +115,13 @@ def without(part: str) -> Callable[[TinyStudent, Mapping[str, Any]], None]:
 
 
 def shared_moments(student: TinyStudent, saved: Mapping[str, Any]) -> None:
+    """A restore after which Adam writes into the snapshot: it was given the saved moments, not a copy of them."""
     restore(student, saved)
     student.optimizer.load_state_dict(saved["optimizer"])
 
 
 def other_model(student: TinyStudent, saved: Mapping[str, Any]) -> None:
+    """A restore that puts a new model in place: the optimizer still holds the parameters of the old one."""
     model = copy.deepcopy(student.model)
     restore(student, saved)
     model.load_state_dict(saved["weights"])
