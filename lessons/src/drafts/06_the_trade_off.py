@@ -1,0 +1,425 @@
+# %% [markdown]
+# # 06 The trade-off
+#
+# > **You will**: turn the one knob of temperature sampling through five positions, say exactly what it means that one model
+# > is better than another, draw the frontier and measure the area below it, and find out which differences two seeds can
+# > vouch for. **Time**: about five minutes on two CPU cores, nearly all of it in one cell; forty-five with the exercises.
+# > **Difficulty**: 2 of 5. **You need**: lessons 02 and 05.
+#
+# **Contents**: two judges · a sweep of the knob · better, without a but · exercise: dominates · the frontier · exercise:
+# frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
+# exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
+
+# %% [markdown]
+# ## Two judges
+#
+# Lesson 05 ended with one number per language pair. Six numbers for a model are too many to draw, and their mean is too
+# few: a model that gains ten points on French and loses ten on Turkish has the same mean as before. The paper's first figure
+# takes the middle way, two judges: the mean BLEU of the high-resource languages (**HRL**, the larger half) goes up, the mean
+# of the low-resource languages (**LRL**) goes to the right. A model is a point, and a method is worth something if it moves
+# points up *and* to the right.
+
+# %%
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+import pmd_lite as pmd
+from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front
+from pmd_lite.evaluation.tables import Table, mean_spread
+from pmd_lite.teaching import explorer, frontier_plane, widgets_06
+from pmd_lite.teaching.checks import lesson06
+from pmd_lite.teaching.contenders import LOSS, collect
+
+size = None  # papermill: -p size ci
+
+# %% tags=["parameters"]
+size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
+settings = dict(steps=1200, eval_every=100)
+if size == "ci":  # a smaller world, too
+    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(corpus_options=world, vocab_size=90, steps=12, eval_every=6, d_model=16, ffn=32)
+runs_in = Path("runs") / f"lesson06-{size}"
+
+# %% [markdown]
+# By hand, with lesson 00's numbers rounded: a model with BLEU 90, 85, 80 on the three large pairs and 20, 10, 3 on the three
+# small ones is the point (11, 85).
+
+# %%
+bleu = {"fra": 90, "deu": 85, "zho": 80, "est": 20, "ron": 10, "tur": 3}
+high, low = mean_by_group(bleu, (("fra", "deu", "zho"), ("est", "ron", "tur")))
+print((low, high))
+
+# %% [markdown]
+# ## A sweep of the knob
+#
+# The knob is $\tau$ of Eq. 2. We train a model at each of five positions, from $\tau=0.5$, which is steeper than the data, to
+# $\tau=\infty$, where all pairs are drawn alike. Each of them twice, with seeds 1 and 2: why, you will see. This is the cell
+# that takes time. What it has trained it keeps in `runs/`, so that a second call is fast.
+
+# %%
+taus = ["0.5", "1", "2", "5", "inf"] if size == "lesson" else ["1", "2", "inf"]
+jobs = []
+for seed in (1, 2):
+    for i, tau in enumerate(taus):
+        place = runs_in / f"{i}-tau{tau}-seed{seed}"
+        jobs.append(dict(corpus="longtail", method=f"tau={tau}", out=place, seed=seed, **settings))
+runs = pmd.train_side_by_side(jobs, workers=2, show=False)
+sweep = {f"tau={tau}": [runs[i], runs[i + len(taus)]] for i, tau in enumerate(taus)}  # both seeds of each
+
+# %%
+rows = []
+for name, both in sweep.items():
+    low, high = zip(*[run.point() for run in both])
+    overall = [sum(run.bleu().values()) / len(run.pairs) for run in both]
+    rows.append([name, mean_spread(high), mean_spread(low), mean_spread(overall)])
+caption = "Test BLEU, mean and standard deviation over two seeds"
+Table(["model", "HRL", "LRL", "all six"], rows, digits=1, caption=caption)
+
+# %% [markdown]
+# And on the plane, with the probabilities that made the model:
+
+# %%
+widgets_06.sweep_figure(sweep, "tau=2")
+
+# %% [markdown]
+# **What to notice.** TODO
+#
+# The same picture to play with. (Without a running kernel only the figure above is shown.)
+
+# %% tags=["widget"]
+widgets_06.tau_points(sweep)
+
+# %% [markdown]
+# ## Better, without a but
+#
+# "Better" is easy to say when nothing speaks against it. Point $a$ **dominates** point $b$ if it is at least as good on every
+# axis and better on at least one:
+#
+# $$a \succ b \iff a_k \ge b_k \text{ for all } k, \text{ and } a_k > b_k \text{ for some } k.$$
+#
+# (12, 30) dominates (10, 28), and also (12, 28). It does not dominate (9, 31), and (9, 31) does not dominate it: of these two
+# nobody can say which is better before somebody says what a BLEU point for a small language is worth in points for a large one.
+#
+# ### Exercise 1: dominates (5 minutes, difficulty 1)
+#
+# Write it for points with any number of axes (tuples of numbers, more is better); return True or False.
+
+# %% tags=["exercise"]
+def better(a, b):
+    ### BEGIN SOLUTION
+    pairs = list(zip(a, b))
+    return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson06.DOMINATES.check(better)
+### BEGIN HIDDEN TESTS
+lesson06.DOMINATES.grade(better, seed=6)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Who dominates whom among the five means of our sweep?
+
+# %%
+means = {name: tuple(np.mean([run.point() for run in both], axis=0)) for name, both in sweep.items()}
+for a, b in itertools.permutations(means, 2):
+    if dominates(means[a], means[b]):
+        low, high = np.subtract(means[a], means[b])
+        print(f"{a} dominates {b}: LRL {low:+.1f}, HRL {high:+.1f}")
+
+# %% [markdown]
+# ## The frontier
+#
+# The points that nobody dominates form the **Pareto frontier**. It depends on who takes part: it is a statement about the
+# models you have, not about all there could be. Whoever is on it cannot be improved upon *within the set* without a loss
+# somewhere.
+#
+# ### Exercise 2: frontier (6 minutes, difficulty 2)
+#
+# Return the indices, in rising order, of the undominated points of a list. Use `dominates` from the library. Equal
+# points do not dominate each other.
+
+# %% tags=["exercise"]
+def frontier(points):
+    ### BEGIN SOLUTION
+    return [i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)]
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson06.FRONTIER.check(frontier)
+### BEGIN HIDDEN TESTS
+lesson06.FRONTIER.grade(frontier, seed=6)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Now the ten models themselves, each seed a point of its own. The dotted line is the border of all that somebody on the
+# frontier dominates. Between two neighbours it is a step, not a slope: a model on the straight line between them is a
+# model that nobody has trained.
+
+# %%
+contenders = collect(runs_in).contenders
+frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
+
+# %% [markdown]
+# **What to notice.** TODO
+
+# %% [markdown]
+# ## The area
+#
+# Is one frontier better than another? The usual number is the **hypervolume**: in two dimensions, the area of the shaded
+# region, all that is dominated by the frontier and still better than a *reference* $r$. Here are four models with
+# reference (0, 0). The staircase has three steps, of widths 1, 2 and 1 and heights 3, 2 and 1: an area of 3 + 4 + 1 = 8. Model D
+# is dominated and adds nothing.
+
+# %%
+four = {"A": [(1, 3)], "B": [(3, 2)], "C": [(4, 1)], "D": [(2, 1.5)]}
+frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
+
+# %% [markdown]
+# ### Exercise 3: the area by hand (5 minutes, difficulty 1)
+#
+# Yours alone: write your name, run the cell, and find the area with pencil and paper.
+
+# %% tags=["exercise"]
+student = "your name"
+my_points, my_reference = lesson06.my_points(student)
+my_area = None
+### BEGIN SOLUTION
+my_area = hypervolume(my_points, my_reference)
+### END SOLUTION
+print(f"points (LRL, HRL): {my_points}, reference {my_reference}")
+
+# %% tags=["check", "points:1"]
+lesson06.my_area(student).check(my_area)
+### BEGIN HIDDEN TESTS
+lesson06.my_area(student).grade(my_area, seed=6)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### Exercise 4: the area (10 minutes, difficulty 3)
+#
+# Now for any list of points (x, y) and any reference. Points that are not above the reference on both axes add nothing. A
+# way that works: keep the points that count, sort them by x from the right to the left, and remember how high the staircase
+# already is.
+
+# %% tags=["exercise"]
+def area(points, reference):
+    ### BEGIN SOLUTION
+    inside = sorted((p for p in points if p[0] > reference[0] and p[1] > reference[1]), reverse=True)
+    total, height = 0.0, reference[1]
+    for x, y in inside:
+        total += (x - reference[0]) * max(0.0, y - height)
+        height = max(height, y)
+    return total
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:3"]
+lesson06.AREA.check(area)
+### BEGIN HIDDEN TESTS
+lesson06.AREA.grade(area, seed=6)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# The library's `hypervolume` does it in any number of dimensions. What does each position of the knob add to the area of
+# the whole sweep?
+
+# %%
+whole = hypervolume(list(means.values()), (0, 0))
+rows = []
+for name in means:
+    others = [point for other, point in means.items() if other != name]
+    rows.append([name, hypervolume(others, (0, 0)) - whole])
+caption = f"Area of all from (0, 0): {whole:.0f}"
+Table(["without", "change of the area"], rows, best=None, digits=1, caption=caption)
+
+# %% [markdown]
+# One number for a frontier is handy, and it hides a choice. Two sets of models, the same data, two references:
+
+# %%
+ends, middle = [(2, 10), (10, 2)], [(5.5, 5.5)]
+for corner in ((0, 0), (1, 1), (3, 3)):
+    print(f"from {corner}: ends {hypervolume(ends, corner)}, compromise {hypervolume(middle, corner)}")
+
+# %% [markdown]
+# **What to notice.** From (0, 0) the two ends have the larger area, from (1, 1) the compromise has, and from (3, 3), which asks
+# that both judges be above 3, the ends are worth nothing at all. An area without its reference says nothing. Neither does
+# a small change of it: it is a sum of products of noisy numbers.
+
+# %% [markdown]
+# ## Lower is better
+#
+# Dev loss is a judge as well, and with it everything turns round: the frontier is the border at the *lower left*, and the
+# reference must be *worse*, that is larger, than what shall count. The trick is a minus sign: what dominates with $-\text{loss}$
+# as the score dominates with loss as the cost.
+
+# %%
+scores = []
+for both in sweep.values():
+    six = np.mean([list(run.best_dev_loss().values()) for run in both], axis=0)  # largest pair first
+    scores.append((-six[3:].mean(), -six[:3].mean()))
+print("on the frontier of dev losses:", [list(sweep)[i] for i in pareto_front(scores)])
+frontier_plane.frontier_plane(contenders, LOSS)
+
+# %% [markdown]
+# **What to notice.** TODO
+
+# %% [markdown]
+# ## What averages hide
+#
+# Two means are two judges, but six languages have six interests. With one axis for each pair, "at least as good
+# everywhere" becomes a hard thing to be.
+
+# %%
+names = list(sweep)
+six = [tuple(np.mean([list(run.bleu().values()) for run in both], axis=0)) for both in sweep.values()]
+print("not dominated on two means:", [names[i] for i in pareto_front(list(means.values()))])
+print("not dominated on six pairs:", [names[i] for i in pareto_front(six)])
+rows = [[name, *scores] for name, scores in zip(names, six)]
+Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over two seeds")
+
+# %% [markdown]
+# **What to notice.** TODO
+
+# %% [markdown]
+# ## Two seeds
+#
+# A point on the plane looks exact. Train the same thing with another seed and it lands elsewhere. So before you say that
+# one point dominates another, ask whether their distance is larger than the distance between two seeds of the *same* thing.
+#
+# ### Exercise 5: noise or not (8 minutes, difficulty 2)
+#
+# `before` and `after` are lists with one score per seed, of two models. Call *spread* the largest minus the smallest score of a
+# model, and take the larger spread of the two. If the difference of the means is not larger than that, in either direction,
+# return `"noise"`; otherwise `"better"` or `"worse"`, as `after` is compared with `before`.
+
+# %% tags=["exercise"]
+def verdict(before, after):
+    ### BEGIN SOLUTION
+    delta = sum(after) / len(after) - sum(before) / len(before)
+    spread = max(max(scores) - min(scores) for scores in (before, after))
+    if abs(delta) <= spread:
+        return "noise"
+    return "better" if delta > 0 else "worse"
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson06.VERDICT.check(verdict)
+### BEGIN HIDDEN TESTS
+lesson06.VERDICT.grade(verdict, seed=6)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Every step of the knob under this rule (the checked version of your function):
+
+# %%
+rows = []
+for before, after in itertools.pairwise(sweep):
+    cells = [f"{before} -> {after}"]
+    for axis in (0, 1):
+        scores = [[run.point()[axis] for run in sweep[name]] for name in (before, after)]
+        cells += [f"{np.mean(scores[1]) - np.mean(scores[0]):+.1f}", lesson06.verdict(*scores)]
+    rows.append(cells)
+Table(["step", "LRL", "", "HRL", " "], rows)
+
+# %% [markdown]
+# How far can such a rule be trusted? Let chance alone make all four numbers, and count how often the rule finds something:
+
+# %%
+rng = np.random.default_rng(0)
+for n in (2, 3, 5):
+    scores = rng.normal(size=(4000, 2, n)).tolist()
+    found = sum(lesson06.verdict(before, after) != "noise" for before, after in scores)
+    same_sign = sum(len({b > a for a, b in zip(*both)}) == 1 for both in scores)
+    shares = f"{found / 4000:.0%} pass the rule, {same_sign / 4000:.0%} agree on the sign"
+    print(f"{n} seeds: {shares}")
+
+# %% [markdown]
+# **What to notice.** TODO
+
+# %% [markdown]
+# ## The frontier explorer
+#
+# This is the tool to keep. It reads a *folder of runs*, whatever methods made them, and puts any of them on the plane of any two
+# averages or any two pairs, in BLEU or in dev loss. Runs that differ in their seed alone are one point with bars. What
+# is dominated is gray, with the name of who dominates it. Below stands a table: who is beaten by whom, and how much of the
+# area would be lost without each.
+
+# %%
+frontier_plane.frontier_plane(contenders)
+
+# %%
+frontier_plane.standing_table(contenders)
+
+# %% [markdown]
+# The same picture to play with, fed by everything in `runs/` beside this notebook: what lesson 00 trained is there too, if you
+# have run it, and what you train later will be; press "read folder again". A run that is not finished is named below the
+# picture instead of shown. (Without a running kernel only the figure above is shown.)
+
+# %% tags=["widget"]
+explorer.frontier_explorer("runs")
+
+# %% [markdown]
+# **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev loss:
+# who changes sides? Untick the models on the frontier one after the other: who steps forward? Move the reference until the
+# model with the largest share of the area changes.
+
+# %% [markdown]
+# ## The paper's frontier
+#
+# The paper draws this plane for WMT-6 (its figure "Multilingual performance Pareto frontier on the WMT-6 dataset"). The
+# points can be worked out from its table of BLEU scores per language pair: fr, de, zh are the large ones, et, ro, tr the small.
+
+# %%
+paper = {
+    "M2O": {  # fr, de, zh, et, ro, tr
+        "tau=1": (34.40, 28.70, 13.27, 16.41, 22.65, 7.99),
+        "tau=5": (31.59, 26.61, 12.56, 16.48, 23.06, 9.29),
+        "Auto-PMD model 1": (34.96, 28.79, 13.81, 17.90, 25.22, 10.65),
+        "Auto-PMD model 2": (34.09, 28.77, 14.05, 19.22, 26.62, 11.60),
+    },
+    "O2M": {
+        "tau=1": (36.16, 23.89, 21.49, 11.53, 14.85, 5.58),
+        "tau=5": (31.21, 20.76, 20.76, 13.28, 17.54, 8.20),
+        "Auto-PMD model 1": (35.38, 23.12, 20.84, 13.20, 18.79, 9.65),
+        "Auto-PMD model 2": (34.47, 23.00, 21.51, 14.15, 19.54, 10.23),
+    },
+}
+planes = {s: {n: (np.mean(b[3:]), np.mean(b[:3])) for n, b in of.items()} for s, of in paper.items()}
+for setting, of in planes.items():
+    names = list(of)
+    print(setting, "two means:", [names[i] for i in pareto_front(list(of.values()))])
+    print("    six pairs:", [names[i] for i in pareto_front(list(paper[setting].values()))])
+
+# %%
+frontier_plane.plane({name: [point] for name, point in planes["M2O"].items()})
+
+# %%
+frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
+
+# %% [markdown]
+# **What to notice.** Many-to-one is the picture that the paper promises: both single models are dominated, and model 1 dominates
+# $\tau=1$ even with all six pairs as judges. The frontier has moved outwards. One-to-many is less clear-cut, and the paper says so:
+# model 1 gives 0.7 BLEU on large languages for 3.2 on small ones, so that $\tau=1$ stays on the frontier. The paper prints no
+# spread over seeds (its tests of significance are over the sentences of one model), so by this lesson's rule nobody can say
+# which of the tenths are noise; the large distances hardly are.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Dominated means: worse or equal on all axes, and worse on one. Undominated means only that nobody *in the set* is better.
+# - The frontier is a staircase; the hypervolume is the area below it, and it needs a reference to mean anything.
+# - With losses everything flips; put a minus in front and use the same functions.
+# - More axes, fewer dominated points. Two averages make a picture, and hide which language paid.
+# - Turning $\tau$ moves along a frontier, as long as one does not turn it too far. To push the frontier is another matter: that
+#   needs a method, and a comparison with *all* of the knob's positions, not with one.
+# - No difference without its spread. Two seeds are the least that lets you see any.
+#
+# **Where to go next.** Figure 1 and section 5.1 ("Visualization of Pareto Frontier") of the paper; the code is
+# `pmd_lite/evaluation/pareto.py` and, for the explorer, `pmd_lite/teaching/explorer.py`. Lesson 07 lets two of these models
+# teach each other.

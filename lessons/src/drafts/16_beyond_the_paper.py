@@ -1,0 +1,681 @@
+# %% [markdown]
+# # 16 Beyond the paper
+#
+# > **You will**: train three students instead of two, write a sampler and a distiller of your own and train with them, let
+# > a Hugging Face model be the student, and take the whole idea to a problem without any language in it. **Time**: five minutes on
+# > two CPU cores, one hour with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 02, 07, 08 and 10.
+#
+# **Contents**: three students · exercise: the bill · exercise: whom to listen to · a sampler of your own · exercise:
+# Resting · a distiller of your own · exercise: Council · a model of your own · another problem · what is left · takeaways
+
+# %% [markdown]
+# ## Three students
+#
+# The paper ends with two promises. "Our method can naturally apply to train more models", says its conclusion; its
+# introduction, that it "applies essentially to any multi-objective optimization problem". Neither is tried there. This last lesson
+# tries both, in small, and uses them to show where the library is meant to be opened.
+#
+# Two choices make every method here: a *sampler* for each student, and one *distiller*. They know nothing of each other.
+# So another number of students, or another mixture of samplers, is no new code but another list.
+
+# %%
+import copy
+import math
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import pmd_lite as pmd
+from pmd_lite.building import SAMPLERS
+from pmd_lite.data.batching import PairStream, eval_batches
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.distillation.actions import act, logit, step_size
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
+from pmd_lite.distillation.mutual import NoDistillation, UniPMD
+from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+from pmd_lite.evaluation.tables import Table, mean_spread
+from pmd_lite.methods import METHODS, Method, get_method, student_labels
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.teaching import figures, figures_16, plots
+from pmd_lite.teaching.checks import lesson16
+from pmd_lite.teaching.own_strategies import SHARPNESS, Council, Resting, teacher_shares
+from pmd_lite.training.learner import learning_rate
+
+size = None  # papermill: -p size ci
+
+# %% tags=["parameters"]
+size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
+lesson = size == "lesson"
+runs_in = Path("runs") / f"lesson16-{size}"
+
+# %%
+for samplers in (["tau=1", "tau=5", "tau=inf"], ["tau=1", "unimax", "multiuat", "tau=inf"]):
+    print(student_labels(get_method("auto-pmd", samplers), tau=5.0))
+
+# %% [markdown]
+# With $m$ students there is one thing to decide that two did not have to: *whom* does a student listen to? Eq. 4 becomes
+#
+# $$\mathcal{L}_i = (1-\alpha_i[\ell])\,\mathcal{L}_{ce} + \alpha_i[\ell] \sum_{j \ne i} s_{ij}[\ell]\; \mathcal{L}_{kd}(\theta_j, \theta_i), \qquad \sum_{j \ne i} s_{ij}[\ell] = 1$$
+#
+# with a *share* $s_{ij}$ for each peer. The library gives all peers the same, $1/(m-1)$. It does not add up losses, though:
+# since $\mathcal{L}_{kd}$ (Eq. 3) is linear in the teacher's distribution, listening to several teachers is listening to
+# their mean.
+
+# %%
+student_logp = torch.tensor([[0.7, 0.2, 0.1]]).log()
+teachers = torch.tensor([[[0.5, 0.5, 0.0]], [[0.1, 0.8, 0.1]]])  # [teacher, token, word]
+shares = torch.tensor([0.25, 0.75])
+sum_of_losses = sum(s * kd_loss(student_logp, p) for s, p in zip(shares, teachers))
+loss_of_mean = kd_loss(student_logp, (shares[:, None, None] * teachers).sum(0))
+print(f"{sum_of_losses.item():.6f} = {loss_of_mean.item():.6f}")
+
+# %% [markdown]
+# ### Exercise 1: the bill (5 minutes, difficulty 2)
+#
+# What does a student more cost? Count forward passes of one student on one batch. To train on a batch takes 3 (one
+# forward, and a backward as dear as two), to hear one peer takes 1. In Auto-PMD's search, each student trains three trials on a
+# share $\rho$ of the data; the three share what the peers predict. For two students this makes
+# $2\,(3+1) + 2\rho\,(3 \cdot 3 + 1) = 8 + 20\rho$ per update of both, as the method table says.
+#
+# Your own case: write your name between the quotes, run the cell, and work out the number for all your students together.
+
+# %% tags=["exercise"]
+student = "your name"
+my_students, my_rho = lesson16.my_plan(student)
+print(f"{my_students} students, rho = {my_rho}")
+answer = None
+### BEGIN SOLUTION
+peers = my_students - 1
+answer = my_students * (3 + peers) + my_rho * my_students * (3 * 3 + peers)
+### END SOLUTION
+
+# %% tags=["check", "points:2"]
+lesson16.my_bill(student).check(answer)
+### BEGIN HIDDEN TESTS
+lesson16.my_bill(student).grade(answer, seed=16)
+### END HIDDEN TESTS
+
+# %%
+rows = [[m, 3 * m, m * (m + 2), m * (m + 2) + 0.1 * m * (m + 8)] for m in (1, 2, 3, 4, 6)]
+rows[0] = [1, 3, None, None]
+Table(["students", "alone", "taught by all", "and searched, rho = 0.1"], rows, best=None, digits=1)
+
+# %% [markdown]
+# **What to notice.** Training grows with $m$, teaching with $m^2$: with six students most of the work is listening. Whoever
+# scales this up will want each student to hear one or two peers, not all.
+#
+# Now three students in earnest, on four invented languages of 2,000 to 30 sentences. The distiller is Uni-PMD (Eq. 5), where for each
+# pair whoever is best on it does not listen. Beside the three train two with the same seeds, and two single models. Until distillation
+# begins, `model_1` *is* the single `tau=1` model and `model_2` is `tau=5`, with two students or three: what comes out different is
+# the peers' doing, and luck.
+
+# %%
+world = dict(pairs=["fra-eng", "zho-eng", "est-eng", "tur-eng"], nouns=20, verbs=8, adjectives=4, held=50)
+settings = dict(steps=600, tokens=300, eval_every=50, update_every=50)
+if not lesson:
+    world |= dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(steps=16, tokens=160, eval_every=4, update_every=4, vocab_size=90, d_model=16, ffn=32)
+jobs = [dict(method="tau=1"), dict(method="tau=5"), dict(method="uni-pmd", samplers=["tau=1", "tau=5", "tau=inf"]),
+        dict(method="uni-pmd", samplers=["tau=1", "tau=5"])]  # fmt: skip
+names = ["one", "five", "three", "two"]
+jobs = [dict(job, corpus="longtail", corpus_options=world, out=runs_in / name, **settings) for job, name in zip(jobs, names)]
+one, five, three, two = pmd.train_side_by_side(jobs, workers=2, show=False)  # a minute or two
+
+# %%
+def standing(*students):
+    """Dev loss per pair and mean BLEU of (label, run, student)."""
+    rows = [[label, *run.best_dev_loss(i).values(), *reversed(run.point(i))] for label, run, i in students]
+    lower = {pair: "min" for pair in one.pairs} | {"HRL BLEU": "max", "LRL BLEU": "max"}
+    return Table(["", *one.pairs, "HRL BLEU", "LRL BLEU"], rows, best=lower, digits=2,
+                 caption="Dev loss in nats per token, and mean test BLEU of the two larger and the two smaller pairs")  # fmt: skip
+
+
+standing(("tau=1, alone", one, 0), ("of two", two, 0), ("of three", three, 0),
+         ("tau=5, alone", five, 0), ("of two", two, 1), ("of three", three, 1), ("tau=inf, of three", three, 2))
+
+# %% [markdown]
+# Who is taught when? A weight of 0 means that the student leads the pair (or that distillation has not begun).
+
+# %%
+figures.alphas_of(three)
+
+# %% [markdown]
+# **What to notice.** Look at `tur-eng`, the pair with 30 sentences. Of two students `model_2` is the better one there all the time,
+# so Eq. 5 never has it taught. Of three it is taught whenever `model_3` is ahead, and its loss there ends about a tenth of a nat lower.
+# Elsewhere losses move by a few hundredths. BLEU tells another story, as in lesson 00: `model_1` gains on the large pairs and loses on
+# the small ones, `model_2` loses on both. All of this is one seed. Keep the sizes in mind: further down a placebo shows how much luck
+# can do alone.
+
+# %% [markdown]
+# ### Exercise 2: whom to listen to (6 minutes, difficulty 2)
+#
+# Equal shares mean that a student also hears a peer that is worse than itself. Better peers could count more. Write shares
+# in proportion to $e^{-k\,\mathcal{L}_j[\ell]}$, pair by pair, over the *peers* of a student:
+#
+# $$s_{ij}[\ell] = \frac{e^{-k \mathcal{L}_j[\ell]}}{\sum_{j' \ne i} e^{-k \mathcal{L}_{j'}[\ell]}}, \qquad s_{ii}[\ell] = 0$$
+#
+# `losses` is a tensor [student, pair] of dev losses, `student` the number $i$ of the one who listens, `sharpness` the number $k$.
+# Return a tensor of the same shape. By hand: losses 1 and 2 of two peers and $k = 1$ give $1/(1+e^{-1}) = 0.731$ and
+# $0.269$.
+
+# %% tags=["exercise"]
+def shares(losses, student, sharpness):
+    ### BEGIN SOLUTION
+    scores = -sharpness * losses
+    scores[student] = -math.inf
+    return torch.softmax(scores, dim=0)
+    ### END SOLUTION
+
+
+# %% tags=["check", "points:2"]
+lesson16.SHARES.check(shares)
+### BEGIN HIDDEN TESTS
+lesson16.SHARES.grade(shares, seed=16)
+### END HIDDEN TESTS
+
+# %%
+losses = torch.tensor([list(three.best_dev_loss(i).values()) for i in range(3)])  # [student, pair]
+rows = [[f"k = {k}", *teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
+Table(["what model_1 hears of model_2", *three.pairs], rows, best=None, digits=3)
+
+# %% [markdown]
+# **What to notice.** The rest goes to `model_3`. One knob leads from equal shares ($k=0$) to learning from the leader alone. Differences between
+# students are tenths of a nat, so $k=10$ is already a clear preference.
+
+# %% [markdown]
+# ## A sampler of your own
+#
+# A sampler is anything with these six methods (`pmd_lite/interfaces.py`; no base class is needed):
+#
+# | method | when it is called | what it does |
+# |---|---|---|
+# | `probabilities()` | before every draw | returns $P$: [pair], float64, not negative, sums to 1 |
+# | `after_step(pair, loss, tokens)` | after every batch | may remember how training went |
+# | `due(clock)` | after every update | says whether `update` should be called now |
+# | `update(student, probe)` | when it is due | looks at the model and changes $P$; returns events for the log |
+# | `state_dict()`, `load_state_dict(state)` | checkpoints | all that is needed to go on to the same bits |
+#
+# A sampler never holds the model. All it may see comes through the `probe`: dev losses, dev BLEU, gradients, uncertainty.
+# After each such look weights, random numbers and dropout are as before; that is why samplers cannot disturb a training by accident.
+# `FixedSampler` has all six for a $P$ that never changes, so it is a convenient start:
+
+# %%
+sampler = FixedSampler(torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64))
+print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
+
+# %% [markdown]
+# ### Exercise 3: Resting (15 minutes, difficulty 4)
+#
+# In lesson 01 you saw small pairs repeated again and again, in lesson 04 dev losses that turn and rise. Here is an idea
+# for a sampler: a pair whose dev loss is above its lowest so far is being learnt by heart, so let it *rest*:
+#
+# $$P(\ell) \propto N_\ell^{1/\tau}\; e^{-k\,(\mathcal{L}[\ell] - \mathcal{L}_{\min}[\ell])}$$
+#
+# `self.base` holds Eq. 2 and `self.lowest` the lowest losses. Write four methods:
+#
+# - `due`: every `self.every` updates. `clock.every(n)` is true at every n-th update, and `n = 0` means once an epoch.
+# - `update`: ask `probe.dev_loss(student)` ([pair], float64), renew `self.lowest` (this loss included), set `self._p`, return a
+#   list of events (`[]` will do).
+# - `state_dict` and `load_state_dict`: all that a sampler must know to go on after an interruption, as copies (`.clone()`).
+
+# %% tags=["exercise"]
+class MyResting(FixedSampler):
+    def __init__(self, sizes, tau=5.0, sharpness=10.0, every=0):
+        super().__init__(temperature_probabilities(sizes, tau))  # sets self._p
+        self.base, self.sharpness, self.every = self.probabilities(), sharpness, every
+        self.lowest = torch.full((len(sizes),), math.inf, dtype=torch.float64)
+
+    def due(self, clock):
+        ### BEGIN SOLUTION
+        return clock.every(self.every)
+        ### END SOLUTION
+
+    def update(self, student, probe):
+        ### BEGIN SOLUTION
+        losses = probe.dev_loss(student)
+        self.lowest = torch.minimum(self.lowest, losses)
+        weights = self.base * torch.exp(-self.sharpness * (losses - self.lowest))
+        self._p = weights / weights.sum()
+        return []
+        ### END SOLUTION
+
+    def state_dict(self):
+        ### BEGIN SOLUTION
+        return {"p": self._p.clone(), "lowest": self.lowest.clone()}
+        ### END SOLUTION
+
+    def load_state_dict(self, state):
+        ### BEGIN SOLUTION
+        self._p, self.lowest = state["p"].clone(), state["lowest"].clone()
+        ### END SOLUTION
+
+
+# %% tags=["check", "points:4"]
+lesson16.SAMPLER.check(MyResting)
+### BEGIN HIDDEN TESTS
+lesson16.SAMPLER.grade(MyResting, seed=16)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# To train with it, give it a name. `SAMPLERS` maps names to functions of the training sizes, the configuration, and whatever
+# auxiliary runs found (not needed here). From then on the name works wherever a sampler's name does: alone, or for any
+# student of any mutual method. `Resting` is our own solution; put `MyResting` in its place if your check is green. An epoch is
+# 134 updates here, so in this short run it looks every 50.
+#
+# Beside it stands a **placebo**: the same sampler with $k=0$, which looks as often and never changes $P$. Its draws are
+# another shuffle of the same probabilities. So `tau=5` and the placebo differ by luck and nothing else.
+
+# %%
+SAMPLERS["resting"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"])
+SAMPLERS["placebo"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"], sharpness=0.0)
+corpus = pmd.load_corpus("longtail", **world)
+rested, placebo = (pmd.train(corpus, "tau=5", samplers=[name], out=runs_in / name, show="off", **settings)
+                   for name in ("resting", "placebo"))  # fmt: skip
+steps, p = rested.curve("p")
+ranges = ", ".join(f"{pair} {min(values):.2f} to {max(values):.2f}" for pair, values in p.items())
+plots.probabilities_over_time(steps, p, alt=f"Probability of each pair over the updates: {ranges}")
+
+# %%
+standing(("tau=5", five, 0), ("placebo", placebo, 0), ("resting", rested, 0))
+
+# %% [markdown]
+# TODO_NOTICE_RESTING
+#
+# Three things to know about names of your own. A run directory holds the *name*, not your code: if you change the class,
+# give another `out`, or `train` will hand back the finished run of the old one. Whoever opens the run later must have
+# registered the name first. And `train_side_by_side` and `compare` start new Python processes, which know nothing of your
+# notebook: use `train`, or put the class and its registration into a module that belongs to the library.
+
+# %% [markdown]
+# ## A distiller of your own
+#
+# The distiller decides the rest. There is one for all students together, and it has the same `due`, `update` and
+# state. What else it decides, and for what you would change it:
+#
+# | method | decides | change it for |
+# |---|---|---|
+# | `weight(student, pair)` | $\alpha_i[\ell]$; at 0 no teacher runs | another rule of how much |
+# | `teachers(student, pair)` | models and their shares | other teachers: frozen ones, one peer instead of all |
+# | `target(student, batch, dropout)` | what the teachers predict | a temperature, the best k words only |
+# | `combine(ce, kd, weight)` | Eq. 4 | another mixture |
+#
+# `NoDistillation` has everything for weights of 0, and its `teachers` are all the peers. So a student that is taught on every pair
+# by one finished model, whatever that is, needs two methods:
+
+# %%
+class Frozen(NoDistillation):
+    waits = False  # from the first update on: this teacher is not a beginner
+    teacher = five.model()
+
+    def __init__(self, students, n_pairs, config):
+        super().__init__(students, n_pairs, config)
+        self.alpha.fill_(config.alpha)
+
+    def teachers(self, student, pair):
+        return [(self.teacher, 1.0)]
+
+
+# %% [markdown]
+# ### Exercise 4: Council (12 minutes, difficulty 4)
+#
+# Build Exercise 2 into Uni-PMD: for three students or more, whoever does not lead a pair hears its peers with shares by their dev
+# loss. `UniPMD` has the weights, their `update(probe)` and their state; you add shares. Write
+#
+# - `update`: collect `probe.dev_loss(i)` of all students into [student, pair]; store new shares
+#   [student, teacher, pair] in `self.shares`, made with `teacher_shares(losses, i, SHARPNESS)`; let `UniPMD` do its part, and return what it returns.
+# - `teachers`: a list of (model, share). A student itself does not belong on its list.
+# - state: what `UniPMD` saves, and the shares.
+
+# %% tags=["exercise"]
+class MyCouncil(UniPMD):
+    def __init__(self, students, n_pairs, config):
+        super().__init__(students, n_pairs, config)  # sets self.students
+        equal = torch.zeros(len(students), n_pairs)
+        self.shares = torch.stack([teacher_shares(equal, i, 0.0) for i in range(len(students))])
+
+    def update(self, probe):
+        ### BEGIN SOLUTION
+        losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])
+        self.shares = torch.stack([teacher_shares(losses, i, SHARPNESS) for i in range(len(losses))])
+        return super().update(probe)
+        ### END SOLUTION
+
+    def teachers(self, student, pair):
+        ### BEGIN SOLUTION
+        shares = self.shares[student, :, pair].tolist()
+        return [(model, share) for i, (model, share) in enumerate(zip(self.students, shares)) if i != student]
+        ### END SOLUTION
+
+    def state_dict(self):
+        ### BEGIN SOLUTION
+        return {**super().state_dict(), "shares": self.shares.clone()}
+        ### END SOLUTION
+
+    def load_state_dict(self, state):
+        ### BEGIN SOLUTION
+        super().load_state_dict(state)
+        self.shares = state["shares"].clone()
+        ### END SOLUTION
+
+
+# %% tags=["check", "points:4"]
+lesson16.DISTILLER.check(MyCouncil)
+### BEGIN HIDDEN TESTS
+lesson16.DISTILLER.grade(MyCouncil, seed=16)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# A distiller becomes a method by a row of the method table: its name, the samplers of its students, the class, the cost
+# per update in forward passes, a few words, and where it is from. (Again `Council` is ours.)
+
+# %%
+METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), Council, "9 to 15", "peers by merit", "lesson 16")
+council = pmd.train(corpus, "council", out=runs_in / "council", show="off", **settings)
+standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["council"].samplers)
+           for name, run in (("equal shares", three), ("council", council))])
+
+# %% [markdown]
+# **What to notice.** A few hundredths of a nat and one or two BLEU, now in this direction, now in that: less than what the placebo
+# did. Whether to hear all peers alike or by merit is a question that this run cannot answer. Nor is a council cheaper: a peer with a
+# share of a thousandth costs a whole forward pass. If you want to go on, let `teachers` leave out shares below 0.05 and raise the
+# others to a sum of 1.
+
+# %% [markdown]
+# ## A model of your own
+#
+# The losses ask two things of a model: `hidden(src, trg_in)`, the last states of the decoder, and `project(hidden)`, the
+# logits. (Apart, so that padding is left out before the costly projection.) Any sequence-to-sequence model has both under other
+# names. Here is Hugging Face's Marian, the architecture of the well-known `opus-mt` translators, with those two:
+
+# %%
+class Wrapped(nn.Module):
+    """A Marian model of Hugging Face with the methods that our losses call."""
+
+    def __init__(self, marian):
+        super().__init__()
+        self.marian = marian
+
+    def hidden(self, src, trg_in):
+        outputs = self.marian.model(input_ids=src, attention_mask=src.ne(PAD), decoder_input_ids=trg_in)
+        return outputs.last_hidden_state
+
+    def project(self, hidden):
+        return self.marian.lm_head(hidden) + self.marian.final_logits_bias
+
+
+# %% [markdown]
+# `train` builds its students itself, so a foreign student needs a loop of its own. It is short, because sampling, batches and losses are
+# there to be used. `teacher` is one of our finished runs; with `alpha=0` nobody teaches.
+
+# %%
+encoded = encode_corpus(corpus, five.tokenizer, five.config.model.max_len)
+
+
+def taught(model, teacher, alpha, updates):
+    """Train any model with Eq. 4 at tau=5; returns its dev loss for each pair."""
+    adam = torch.optim.Adam(model.parameters())
+    streams = [PairStream(split, pair, settings["tokens"], (16, pair)) for pair, split in enumerate(encoded.train)]
+    schedule, p = PairSchedule((16,), "stratified"), temperature_probabilities(corpus.sizes, 5)
+    for update in range(1, updates + 1):
+        adam.param_groups[0]["lr"] = learning_rate(update, 4e-3, warmup=100)
+        batch = streams[schedule.next(p)].next()
+        logp = log_probs(token_logits(model, batch.src, batch.trg_in, batch.keep))
+        target = soft_target([(teacher, 1.0)], batch.src, batch.trg_in, batch.keep)
+        loss = pmd_loss(ce_loss(logp, batch.gold, 0.1), kd_loss(logp, target), alpha)
+        adam.zero_grad()
+        (loss / batch.tokens).backward()
+        adam.step()
+    model.eval()
+    return [dev_loss(model, split, pair) for pair, split in enumerate(encoded.valid)]
+
+
+@torch.no_grad()
+def dev_loss(model, split, pair):
+    batches = list(eval_batches(split, pair, 2000))
+    total = sum(nll(log_probs(token_logits(model, b.src, b.trg_in, b.keep)), b.gold).item() for b in batches)
+    return total / sum(b.tokens for b in batches)
+
+
+# %% [markdown]
+# The student is a Marian of the size of our models, with fresh weights; nothing is downloaded. (`init_std` matters: Marian
+# multiplies embeddings by $\sqrt{d}$ and adds positions, and from its default of 0.02 words would drown in positions for hundreds
+# of updates.)
+
+# %%
+try:
+    from transformers import MarianConfig, MarianMTModel
+except ImportError:
+    MarianMTModel = None
+    print("The package transformers is not installed (pip install transformers): the next two cells are skipped.")
+
+
+def fresh_marian():
+    torch.manual_seed(16)
+    width = 64 if lesson else 16
+    config = MarianConfig(
+        vocab_size=five.tokenizer.vocab_size, d_model=width, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width, encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=256,
+        activation_function="relu", dropout=0.1, init_std=width**-0.5, scale_embedding=True, pad_token_id=PAD,
+        eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=None,
+    )  # fmt: skip
+    return Wrapped(MarianMTModel(config)).train()
+
+
+# %%
+if MarianMTModel is not None:
+    marians, rows = {}, []
+    for alpha in (0.0, 0.5):
+        marians[alpha] = fresh_marian()
+        rows.append([f"alpha = {alpha}", *taught(marians[alpha], five.model(), alpha, updates=400 if lesson else 3)])
+    table = Table(["dev loss of a Marian student", *corpus.pairs], rows, best="min")
+    print(table.to_text())
+
+# %% [markdown]
+# **What to notice.** TODO
+
+# %% [markdown]
+# The other way round, a foreign model as a *teacher* inside `train`, needs nothing more than the class `Frozen` above. The library can read
+# models of Hugging Face whose layers are ours: `from_huggingface` turns a Marian into our `Transformer` with the same
+# logits. (Without the package the teacher is our own $\tau=5$ model; it is the plumbing that counts here, not the score.)
+
+# %%
+if MarianMTModel is not None:
+    from pmd_lite.model.export import from_huggingface
+
+    Frozen.teacher = from_huggingface(marians[0.5].marian)
+    batch = PairStream(encoded.valid[0], 0, 300, (1,)).next()
+    theirs, ours = (token_logits(model, batch.src, batch.trg_in, batch.keep) for model in (marians[0.5], Frozen.teacher))
+    print("equal logits:", torch.allclose(theirs, ours, atol=1e-4))
+METHODS["frozen"] = Method("frozen", ("tau=1",), Frozen, "4", "one finished teacher for all pairs", "lesson 16")
+short = {**settings, "steps": settings["eval_every"]}
+learner = pmd.train(corpus, "frozen", out=runs_in / "frozen", show="off", score=False, **short)
+print(learner.labels, {kind: tokens > 0 for kind, tokens in learner.cost.items() if kind in ("train", "teacher")})
+
+# %% [markdown]
+# **What stands in the way of a real one.** A model from the hub brings its own vocabulary, and distillation word by word needs *one*
+# for teacher and student (the ids must mean the same). `opus-mt` models also have a bias on their output, for which our
+# `Transformer` has no place: `from_huggingface` refuses, `Wrapped` does not. So you would train students
+# on *its* pieces, with a loop like `taught`. Other ways out, such as training on the teacher's translations, need no common vocabulary.
+
+# %% [markdown]
+# ## Another problem
+#
+# Now without any language. Two factories sort parts into five kinds by ten measurements. The first has 2,000 labelled parts, the
+# second 40, and its sensors are mounted differently, so that only part of what is learnt in the first applies. A fifth of all labels are
+# random. One small network shall serve both. Two objectives, a long tail: our problem.
+
+# %%
+PARTS, KINDS, MEASURES = [2000, 40], 5, 10
+
+
+def factories(seed):
+    """{split: [(measurements with a flag for the factory, kind) of each factory]}"""
+    rng = torch.Generator().manual_seed(seed)
+    first, other = 0.5 * torch.randn(2, MEASURES, 20, generator=rng)
+    sensors, kinds = [first, 0.7 * (first + other)], torch.randn(20, KINDS, generator=rng)
+    data = {}
+    for split, counts in {"train": PARTS, "dev": [200, 200], "test": [2000, 2000]}.items():
+        data[split] = []
+        for factory, n in enumerate(counts):
+            x = torch.randn(n, MEASURES, generator=rng)
+            kind = (torch.tanh(x @ sensors[factory]) @ kinds).argmax(1)
+            wrong, lots = torch.rand(n, generator=rng) < 0.2, torch.randint(KINDS, (n,), generator=rng)
+            flag = F.one_hot(torch.full((n,), factory), 2)
+            data[split].append((torch.cat([x, flag], 1), torch.where(wrong, lots, kind)))
+    return data
+
+
+# %% [markdown]
+# A student is a network with a sampler and weights $\alpha$ of its own. Sampling, losses and the stratified draws are the
+# library's; they never asked whether classes are words.
+
+# %%
+class Sorter:
+    def __init__(self, seed, tau):
+        torch.manual_seed(seed)
+        wide = 64
+        self.net = nn.Sequential(nn.Linear(MEASURES + 2, wide), nn.ReLU(), nn.Linear(wide, wide), nn.ReLU(), nn.Linear(wide, KINDS))
+        self.adam = torch.optim.Adam(self.net.parameters(), lr=3e-3)
+        self.p, self.schedule = temperature_probabilities(PARTS, tau), PairSchedule((seed,), "stratified")
+        self.rng, self.logits, self.best = torch.Generator().manual_seed(seed), logit(torch.tensor([0.1, 0.1])), math.inf
+
+    def batch(self, data, factory):
+        x, kind = data["train"][factory]
+        rows = torch.randint(len(kind), (32,), generator=self.rng)
+        return x[rows], kind[rows]
+
+    def step(self, batch, alpha, peer, smoothing):
+        x, kind = batch
+        logp = log_probs(self.net(x))
+        loss = ce_loss(logp, kind, smoothing)
+        if alpha:
+            loss = pmd_loss(loss, kd_loss(logp, probs(peer.net(x))), alpha)  # Eq. 4; kd_loss detaches the teacher
+        self.adam.zero_grad()
+        (loss / len(kind)).backward()
+        self.adam.step()
+
+    def losses(self, split):
+        with torch.no_grad():
+            return torch.stack([F.cross_entropy(self.net(x), kind) for x, kind in split])
+
+
+# %% [markdown]
+# Algorithm 2 in a dozen lines, with the library's actions and its choice, and Algorithm 1 around it. As in the course, the weights that
+# count in the end are those with the lowest mean dev loss.
+
+# %%
+def search(me, peer, data, mu):
+    """Alg. 2: three trials from copies, then for each factory the action that was best for it."""
+    space, results = reduced_space(len(PARTS)), []
+    batches = [(factory, me.batch(data, factory)) for factory in (0, 1) for _ in range(5)]
+    for alphas in torch.sigmoid(trial_logits(me.logits, space, mu)).tolist():
+        twin = copy.copy(me)
+        twin.net = copy.deepcopy(me.net)
+        twin.adam = torch.optim.Adam(twin.net.parameters(), lr=3e-3)
+        twin.adam.load_state_dict(copy.deepcopy(me.adam.state_dict()))
+        for factory, batch in batches:
+            twin.step(batch, alphas[factory], peer, 0.0)
+        results.append(twin.losses(data["dev"]))
+    actions = choose(torch.stack(results), space)
+    me.logits = torch.stack([act(x, action, mu) for x, action in zip(me.logits, actions)])
+
+
+def sort_parts(data, seed, taus, smoothing=0.0, steps=1000 if lesson else 60, every=50 if lesson else 20):
+    """Alg. 1: one student alone or two that teach each other, from a fifth of the run on."""
+    sorters, start = [Sorter(10 * seed + (tau != 1), tau) for tau in taus], steps // 5
+    for t in range(1, steps + 1):
+        for i, me in enumerate(sorters):
+            factory = me.schedule.next(me.p)
+            alpha = torch.sigmoid(me.logits[factory]).item() if len(sorters) > 1 and t > start else 0.0
+            me.step(me.batch(data, factory), alpha, sorters[i - 1], smoothing)
+        if t % every == 0:
+            for i, me in enumerate(sorters):
+                if len(sorters) > 1 and start <= t < steps:
+                    search(me, sorters[i - 1], data, step_size(t - start, steps - start))
+                if (dev := me.losses(data["dev"]).mean().item()) < me.best:
+                    me.best, me.kept = dev, copy.deepcopy(me.net)
+    return sorters
+
+
+# %% [markdown]
+# Five worlds. Beside the two single students and the two that teach each other stand two controls that cost nothing: the same single
+# students with label smoothing 0.2. A distilled student, too, is asked to be less certain of its labels; is that all there is to it?
+
+# %%
+plans = {"tau=1": [1], "tau=inf": [math.inf], "tau=1, smoothed": [1], "tau=inf, smoothed": [math.inf], "Auto-PMD": [1, math.inf]}
+found = {}
+for seed in range(1, 6 if lesson else 2):
+    data = factories(seed)
+    for name, taus in plans.items():
+        for me, tau in zip(sort_parts(data, seed, taus, 0.2 if "smoothed" in name else 0.0), taus):
+            label = f"{name} model_{1 + (tau != 1)}" if len(taus) > 1 else name
+            with torch.no_grad():
+                tests = [(me.kept(x), kind) for x, kind in data["test"]]
+            loss = [F.cross_entropy(z, kind).item() for z, kind in tests]
+            right = [100 * (z.argmax(1) == kind).double().mean().item() for z, kind in tests]
+            found.setdefault(label, []).append((*loss, *right))
+
+# %%
+columns = ["loss, 2,000 parts", "loss, 40 parts", "% right, 2,000", "% right, 40"]
+rows = [[label, *(mean_spread(column) for column in zip(*runs))] for label, runs in found.items()]
+Table(["test", *columns], rows, best=dict(zip(columns, ("min", "min", "max", "max"))))
+
+# %% [markdown]
+# The spread is mostly that of the worlds, some of which are harder. All systems saw the same five, so compare them world by world:
+
+# %%
+def versus(name, other):
+    """Mean difference over the worlds, and in how many of them `name` is the better one."""
+    cells = []
+    for column, better in enumerate((-1, -1, 1, 1)):
+        differences = [mine[column] - theirs[column] for mine, theirs in zip(found[name], found[other])]
+        cells.append(f"{sum(differences) / len(differences):+.2f} ({sum(better * d > 0 for d in differences)} of {len(differences)})")
+    return [f"{name} - {other}", *cells]
+
+
+pupils, smooth = ["Auto-PMD model_1", "Auto-PMD model_2"], ["tau=1, smoothed", "tau=inf, smoothed"]
+rows = [versus(a, b) for a, b in zip(pupils * 2 + smooth, ["tau=1", "tau=inf", *smooth, "tau=1", "tau=inf"])]
+Table(["difference (better in)", *columns], rows, best=None)
+
+# %%
+clouds = {label: [(small, large) for *_, large, small in runs] for label, runs in found.items()}
+means = "; ".join(f"{label} {sum(x for x, _ in c) / len(c):.0f} and {sum(y for _, y in c) / len(c):.0f}" for label, c in clouds.items())
+figures_16.plane(
+    clouds, "% right in the factory with 40 parts", "% right in the factory with 2,000 parts",
+    arrows=[("tau=1", pupils[0]), ("tau=inf", pupils[1])],
+    alt=f"Share of parts sorted rightly, small and large factory: {means}",
+)
+
+# %% [markdown]
+# TODO_NOTICE_FACTORIES
+
+# %% [markdown]
+# ## What is left
+#
+# Questions that this lesson leaves open, each a list of runs for whoever has the time:
+#
+# - Does a third student help where models have converged and overfit, as in the paper? With three seeds, at equal compute, and
+#   with each student hearing one peer, so that the bill grows with $m$ and not $m^2$?
+# - With a hundred languages, is one action for all of them (lesson 11) still good enough to choose from?
+# - The paper's own wish is to train large language models so. Objectives would be domains, languages or skills, and the next-word
+#   distributions over 100,000 pieces would have to be cut to the best few (`md_top_k` of Multi-Distill shows how).
+# - Which part of any gain is left beside the free controls: label smoothing, more updates, a wider model, an average of checkpoints?
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Samplers and distillers know nothing of each other, so three or four students are a list of names. The bill grows with the square of
+#   their number if all hear all.
+# - A strategy of your own is a class with six methods and one line that gives it a name. The hard part is the state: what is not in
+#   `state_dict` is lost at the first interruption.
+# - Any model that can be asked for its last states and its logits can learn or teach, as long as both sides share a vocabulary.
+# - The idea needs no language. In our factories two students that teach each other beat both that learn alone, and label smoothing,
+#   which is free, gets a good part of the way.
+# - A placebo costs one more run and tells how much luck there is in a table. Have one.
+#
+# **Where to go next.** The paper's conclusion and limitations; `pmd_lite/interfaces.py` has the three roles, `pmd_lite/methods.py`
+# the table, `pmd_lite/teaching/own_strategies.py` this lesson's classes.
