@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def launch(
     )  # fmt: skip
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
     try:
-        paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
+        with _handlers_kept():
+            paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         raise UserError(f"process {rank} of {count} ended: {_reason(failure.message)}. The run directory is whole; "
@@ -54,6 +58,21 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
     torch.set_num_threads(threads)
     corpus = load_corpus(job.pop("corpus"), **corpus_options)
     return str(train(corpus, **job).path)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would no longer be Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 def _free_port() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,9 @@ def same_run(a: Run, b: Run) -> None:
 
 
 def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     run = together(tmp_path / "two", 2)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers, "Ctrl-C stays Ctrl-C"
     assert run.dir.finished
     assert any(m["event"] == "search" for m in run.dir.metrics()), "the searches, too, are shared work"
     same_run(alone(tmp_path / "one"), run)
