@@ -107,8 +107,9 @@ def test_a_finished_run_has_nothing_left(make_run: MakeRun) -> None:
 
 
 def test_nothing_of_time_is_shown_on_request(make_run: MakeRun) -> None:
-    path = make_run("tau=1", [line(10), line(20, seconds=9.0)])
-    other = make_run("tau=1", [line(10), line(20, seconds=5.0)])
+    alone = {"alpha": [0.0] * 6}
+    path = make_run("tau=1", [line(10, **alone), line(20, seconds=9.0, **alone)])
+    other = make_run("tau=1", [line(10, **alone), line(20, seconds=5.0, **alone)])
     assert dashboard(path, times=False).alt_text == dashboard(other, times=False).alt_text
     assert len(dashboard(path, times=False).axes) == 2
     assert (
