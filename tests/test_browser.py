@@ -6,6 +6,7 @@ Needs Chromium and Playwright (pip install -r requirements-browser.txt, apt-get 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -123,3 +124,32 @@ def test_a_lesson_runs_and_its_slider_answers_the_keyboard(lab: Callable[[str], 
     sync_api.expect(picture).to_have_attribute("alt", "Probability of each pair at tau=1 and at tau=7.1")
     sync_api.expect(page.locator(ERROR)).to_have_count(0)
     shot(page, "lesson02_slider")
+
+
+def test_the_search_stepper_is_moved_by_keyboard_alone(lab: Callable[[str], str], page: Any) -> None:
+    page.set_default_timeout(5 * PATIENCE)  # its first cell trains
+    run_all(page, lab("10_auto_pmd.ipynb"))
+    picture = page.locator(".jupyter-widgets img")
+    picture.scroll_into_view_if_needed()
+
+    def shows(text: str) -> None:
+        sync_api.expect(picture).to_have_attribute("alt", re.compile(re.escape(text)))
+
+    shows("model_1 (tau=1): search 1 of 3")
+    page.get_by_role("button", name="Next", exact=True).focus()
+    page.keyboard.press("Space")
+    shows("model_1 (tau=1): search 2 of 3")
+    page.keyboard.press("Shift+Tab")  # to Previous
+    page.keyboard.press("Space")
+    shows("model_1 (tau=1): search 1 of 3")
+    page.locator(".widget-slider .noUi-handle").focus()
+    page.keyboard.press("ArrowRight")
+    shows("model_1 (tau=1): search 2 of 3")
+    page.get_by_role("button", name="auto-pmd model_2 (tau=5)", exact=True).focus()
+    page.keyboard.press("Space")
+    shows("model_2 (tau=5): search 2 of 3")
+    page.keyboard.press("Tab")  # to the row of sums
+    page.keyboard.press("Space")
+    shows("Sum: ")
+    sync_api.expect(page.locator(ERROR)).to_have_count(0)
+    shot(page, "lesson10_stepper")

@@ -226,7 +226,7 @@ def test_dynamic_md_shows_the_sums_that_decide_and_who_would_rather(tiny_corpus:
     assert written[2.0, 0.0] == "★ 0.5000" and written[3.0, 0.0] == "▼ down"
     assert "taken down (its own best is up)" in fig.alt_text
     assert "Sum: down 4.0000, keep 6.0000, up 7.1000; lowest down." in fig.alt_text
-    *_, sums, _, _ = search_stepper(run).children
+    _, sums = search_stepper(run).children[1].children
     assert sums.value and sums.disabled
 
 
@@ -251,8 +251,8 @@ def test_weights_at_the_ends_stay_in_the_picture(tiny_corpus: Corpus, tmp_path: 
 
 def test_the_buttons_and_the_slider_move_and_the_text_moves_along(trained: Run) -> None:
     box = search_stepper(trained)
-    _, who, which, sums, buttons, picture = box.children
-    previous, following = buttons.children
+    _, above, below, picture = box.children
+    (who, sums), (previous, following, which) = above.children, below.children
     log = SearchLog.of(trained)
 
     def said() -> str:

@@ -144,9 +144,10 @@ def search_stepper(run: Run | str | Path, student: int = 0) -> ipw.VBox:
     log = SearchLog.of(run)
     last = len(log.searches[student])
     names = [(label, i) for i, label in enumerate(log.labels)]
-    who = ipw.Dropdown(options=names, value=student, description="student")
+    # Buttons, since in JupyterLab the arrow keys of a focused list would move to another cell.
+    who = ipw.ToggleButtons(options=names, value=student, style={"button_width": "auto"})
     which = ipw.IntSlider(value=1, min=1, max=last, description="search", continuous_update=False)
-    previous, following = ipw.Button(description="Previous"), ipw.Button(description="Next")
+    previous, following = (ipw.Button(description=name, layout={"width": "7em"}) for name in ("Previous", "Next"))
     previous.on_click(lambda _: setattr(which, "value", max(1, which.value - 1)))
     following.on_click(lambda _: setattr(which, "value", min(last, which.value + 1)))
     sums = ipw.Checkbox(value=log.uniform, disabled=log.uniform, description="sums, as Dynamic-MD", indent=False)
@@ -156,8 +157,9 @@ def search_stepper(run: Run | str | Path, student: int = 0) -> ipw.VBox:
         "a frame and a star. Then watch the weights below.",
         student=who, number=which, sums=sums,
     )  # fmt: skip
-    caption, *controls, picture = box.children
-    box.children = (caption, *controls, ipw.HBox([previous, following]), picture)
+    caption, *_, picture = box.children
+    rows = [ipw.HBox(row, layout={"flex_flow": "row wrap"}) for row in ([who, sums], [previous, following, which])]
+    box.children = (caption, *rows, picture)
     return box
 
 
