@@ -348,7 +348,7 @@ Table(["trials of equal weights", *corpus.pairs], [["would be read as", *read]],
 
 # %% [markdown]
 # **What to notice.** Where a pair overfits, the first trial is the best one, whatever its weights, and is called "up". Where a pair is still
-# learning, a later one wins, which speaks for "keep" or "down". So the finding that small languages ask for high weights may in
+# learning, a later one may win, which is called "keep" or "down". So the finding that small languages ask for high weights may in
 # part be made by the leak; what we saw above with exact copies shows that it is not made by it altogether.
 #
 # Is the leak bad, then? For the *choice*, yes. For the *student*, not at all: it is trained for longer, and nothing it learns in a trial
@@ -465,7 +465,7 @@ Table(["one action for all would go against", "searches", *log.pairs], rows, bes
 # `pmd.train(corpus, "dynamic-md", out="runs/dynamic")`, and then `search_stepper("runs/dynamic")`.)
 #
 # And the result? BLEU as the paper reports it (WMT-6, mean of six pairs, one run each), beside ours from the stored comparison of all
-# methods: longtail, 1,200 updates, three seeds. Losses are dev losses; compute is that of $\tau=1$ times so much.
+# methods: longtail, 1,200 updates, three seeds. Losses are dev losses; compute is in multiples of that of $\tau=1$.
 
 # %%
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
