@@ -93,7 +93,7 @@ def unequal(sizes):
 # %% tags=["check", "points:2"]
 lesson01.UNEQUAL.check(unequal)
 ### BEGIN HIDDEN TESTS
-lesson01.UNEQUAL.check(unequal, seed=2)
+lesson01.UNEQUAL.grade(unequal, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -222,7 +222,7 @@ def tags(pairs, pair, style):
 # %% tags=["check", "points:2"]
 lesson01.TAGS.check(tags)
 ### BEGIN HIDDEN TESTS
-lesson01.TAGS.check(tags, seed=2)
+lesson01.TAGS.grade(tags, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -261,7 +261,7 @@ def pack(lengths, budget):
 # %% tags=["check", "points:2"]
 lesson01.PACK.check(pack)
 ### BEGIN HIDDEN TESTS
-lesson01.PACK.check(pack, seed=2)
+lesson01.PACK.grade(pack, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -309,7 +309,7 @@ print("your five lengths:", mine)
 # %% tags=["check", "points:1"]
 lesson01.my_padding(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson01.my_padding(student).check(answer)
+lesson01.my_padding(student).grade(answer, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -346,7 +346,7 @@ def keep_mask(lengths):
 # %% tags=["check", "points:2"]
 lesson01.KEEP_MASK.check(keep_mask)
 ### BEGIN HIDDEN TESTS
-lesson01.KEEP_MASK.check(keep_mask, seed=2)
+lesson01.KEEP_MASK.grade(keep_mask, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -88,7 +88,7 @@ def attention(q, k, v, mask):
 # %% tags=["check", "points:3"]
 lesson03.ATTENTION.check(attention)
 ### BEGIN HIDDEN TESTS
-lesson03.ATTENTION.check(attention, seed=2)
+lesson03.ATTENTION.grade(attention, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -125,7 +125,7 @@ def causal_mask(length):
 # %% tags=["check", "points:1"]
 lesson03.CAUSAL_MASK.check(causal_mask)
 ### BEGIN HIDDEN TESTS
-lesson03.CAUSAL_MASK.check(causal_mask, seed=2)
+lesson03.CAUSAL_MASK.grade(causal_mask, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -147,7 +147,7 @@ def with_torch(q, k, v, src, pad):
 # %% tags=["check", "points:2"]
 lesson03.WITH_TORCH.check(with_torch)
 ### BEGIN HIDDEN TESTS
-lesson03.WITH_TORCH.check(with_torch, seed=2)
+lesson03.WITH_TORCH.grade(with_torch, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -262,7 +262,7 @@ def positions(length, d_model):
 # %% tags=["check", "points:2"]
 lesson03.POSITIONS.check(positions)
 ### BEGIN HIDDEN TESTS
-lesson03.POSITIONS.check(positions, seed=2)
+lesson03.POSITIONS.grade(positions, seed=3)
 ### END HIDDEN TESTS
 
 # %%
@@ -347,7 +347,7 @@ print(shape)
 # %% tags=["check", "points:2"]
 lesson03.parameters(student).check(parameters)
 ### BEGIN HIDDEN TESTS
-lesson03.parameters(student).check(parameters)
+lesson03.parameters(student).grade(parameters, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -82,7 +82,7 @@ def greedy(model, src, bos, eos, max_len):
 # %% tags=["check", "points:3"]
 lesson05.GREEDY.check(greedy)
 ### BEGIN HIDDEN TESTS
-lesson05.GREEDY.check(greedy, seed=2)
+lesson05.GREEDY.grade(greedy, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -141,7 +141,7 @@ print("short", short, "long", long, "length penalty", penalty)
 # %% tags=["check", "points:2"]
 lesson05.scores(student).check(scores)
 ### BEGIN HIDDEN TESTS
-lesson05.scores(student).check(scores)
+lesson05.scores(student).grade(scores, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -243,7 +243,7 @@ def matches(hyp, ref, n):
 # %% tags=["check", "points:2"]
 lesson05.MATCHES.check(matches)
 ### BEGIN HIDDEN TESTS
-lesson05.MATCHES.check(matches, seed=2)
+lesson05.MATCHES.grade(matches, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -264,7 +264,7 @@ def bleu(matches_of, totals_of, hyp_lens, ref_lens):
 # %% tags=["check", "points:2"]
 lesson05.CORPUS_BLEU.check(bleu)
 ### BEGIN HIDDEN TESTS
-lesson05.CORPUS_BLEU.check(bleu, seed=2)
+lesson05.CORPUS_BLEU.grade(bleu, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -327,7 +327,7 @@ def score_zh(hyps, refs):
 # %% tags=["check", "points:2"]
 lesson05.SCORE_ZH.check(score_zh)
 ### BEGIN HIDDEN TESTS
-lesson05.SCORE_ZH.check(score_zh, seed=2)
+lesson05.SCORE_ZH.grade(score_zh, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -115,7 +115,7 @@ def f_up(alpha, mu):
 # %% tags=["check", "points:2"]
 lesson09.UP.check(f_up)
 ### BEGIN HIDDEN TESTS
-lesson09.UP.check(f_up, seed=2)
+lesson09.UP.grade(f_up, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -144,7 +144,7 @@ def f_down(alpha, mu):
 # %% tags=["check", "points:2"]
 lesson09.DOWN.check(f_down)
 ### BEGIN HIDDEN TESTS
-lesson09.DOWN.check(f_down, seed=2)
+lesson09.DOWN.grade(f_down, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -176,7 +176,7 @@ def distances(alpha, mu):
 # %% tags=["check", "points:2"]
 lesson09.DISTANCES.check(distances)
 ### BEGIN HIDDEN TESTS
-lesson09.DISTANCES.check(distances, seed=2)
+lesson09.DISTANCES.grade(distances, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -256,7 +256,7 @@ print(f"start {start}, mu {step}:", ", ".join(actions))
 # %% tags=["check", "points:1"]
 lesson09.my_end(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson09.my_end(student).check(answer)
+lesson09.my_end(student).grade(answer, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -332,7 +332,7 @@ def mu(t, t_max, schedule):
 # %% tags=["check", "points:2"]
 lesson09.MU.check(mu)
 ### BEGIN HIDDEN TESTS
-lesson09.MU.check(mu, seed=2)
+lesson09.MU.grade(mu, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
