@@ -25,7 +25,9 @@ Job = Mapping[str, Any]
 
 
 def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True) -> list[Run]:
-    """Several runs in processes of their own, one thread each; the same bits as one after another.
+    """Several runs in processes of their own, one thread each; the same bits as each alone in such a process.
+
+    A run in the calling process is the same up to rounding: on some processors its last digits differ.
 
     Args:
         jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may

@@ -171,16 +171,22 @@ def test_the_check_of_lesson_00_names_the_mistake(
 def test_side_by_side_gives_the_same_bits_as_alone(
     tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another process, another thread count of its own: the same weights; and how far they are only if asked for."""
-    words = {"preset_name": pmd.preset("toy", **{**TINY, "steps": 4}), "corpus": "toy", "corpus_options": WORLD}
+    """A process of its own: the same bits with company and without; how far the runs are is said only if asked for.
+
+    This process is another kind (other libraries, another history), and is held to rounding alone: hence a large eps,
+    else Adam makes whole steps of rounding noise in gradients that are zero.
+    """
+    config = pmd.preset("toy", **{**TINY, "steps": 4, "eps": 1e-3})
+    words = {"preset_name": config, "corpus": "toy", "corpus_options": WORLD}
     jobs = [{**words, "method": m, "out": tmp_path / f"side{i}"} for i, m in enumerate(("tau=1", "bi-pmd"))]
     side = pmd.train_side_by_side(jobs)
     assert "2 of 2 runs done" in capsys.readouterr().out
-    assert len(pmd.train_side_by_side(jobs, show=False)) == 2
+    (alone,) = pmd.train_side_by_side([{**jobs[0], "out": tmp_path / "alone"}], show=False)
     assert capsys.readouterr().out == ""
-    alone = pmd.train(tiny_corpus, "tau=1", words["preset_name"], out=tmp_path / "alone", show="off")
+    here = pmd.train(tiny_corpus, "tau=1", config, out=tmp_path / "here", show="off")
     for name, weight in alone.dir.load_weights(0).items():
         assert torch.equal(weight, side[0].dir.load_weights(0)[name])
+        torch.testing.assert_close(weight, here.dir.load_weights(0)[name], rtol=1e-3, atol=1e-5)
     assert side[0].bleu() == alone.bleu()
     with pytest.raises(UserError, match="did you mean 'bi-pmd'"):
         pmd.train_side_by_side([{**words, "method": "by-pmd", "out": tmp_path / "wrong"}])
