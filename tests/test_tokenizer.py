@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -310,7 +311,7 @@ def digest_of_a_trained_model() -> str:
     text = corpus(de_en=[(f"das ist satz nummer {n}", f"this is sentence number {n}") for n in range(200)])
     with pytest.raises(UserError):
         train_tokenizer(text, TokenizerConfig(vocab_size=16))
-    return sha256(train_tokenizer(text, TokenizerConfig(vocab_size=90)).models["joint"]).hexdigest()
+    return sha256(train_tokenizer(text, TokenizerConfig(vocab_size=50)).models["joint"]).hexdigest()
 
 
 def test_same_bytes_in_another_process_and_not_a_word_on_stderr() -> None:
@@ -362,6 +363,17 @@ def test_too_small_a_vocabulary_names_the_smallest(byte_fallback: bool, vocab_si
     train_tokenizer(text, config(smallest))
     with pytest.raises(UserError, match="too small"):
         train_tokenizer(text, config(smallest - 1))
+
+
+def test_a_vocabulary_that_the_text_cannot_fill_is_said() -> None:
+    text = corpus(zh_en=[(chr(0x4E00 + n), chr(0x5E00 + n)) for n in range(40)])
+    with pytest.warns(UserWarning, match=r"the joint tokenizer has (\d+) pieces, not 2,000") as said:
+        found = train_tokenizer(text, TokenizerConfig(vocab_size=2_000))
+    pieces = int(re.findall(r"has (\d+)", str(said[0].message))[0])
+    assert found.vocab_size - len(found.tags) - SPECIALS <= pieces < 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train_tokenizer(text, TokenizerConfig(vocab_size=pieces))
 
 
 def test_byte_fallback_in_the_config() -> None:

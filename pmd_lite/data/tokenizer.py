@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -230,7 +231,8 @@ def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
 
     Joint: on both sides of a temperature-smoothed sample. Per language: on every side in that language, unsmoothed, so
     for a shared language on all pairs, as multiDDS (the source of TED-8) does. Raises UserError when `vocab_size` is
-    below what the characters need; where the text has too few pieces to fill it, the vocabulary is smaller.
+    below what the characters need; where the text has too few pieces to fill it, the vocabulary is smaller, with a
+    UserWarning.
     """
     sides: dict[str, list[Side]] = {}
     for pair in corpus.pairs:
@@ -295,4 +297,9 @@ def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> b
             what = f"vocab_size={config.vocab_size} is too small for the {name} tokenizer"
             raise UserError(f"{what}: this text needs at least {needed[1]} pieces, {why}. {cure}.") from None
         raise UserError(f"sentencepiece could not train the {name} tokenizer: {error}") from None
+    found = spm.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
+    if found < 0.95 * config.vocab_size:
+        warnings.warn(f"the {name} tokenizer has {found:,} pieces, not {config.vocab_size:,}: this text holds no more "
+                      "that are worth a place. Nothing is wrong; a vocab_size near that says what you have",
+                      stacklevel=3)  # fmt: skip
     return model.getvalue()
