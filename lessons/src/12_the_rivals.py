@@ -84,6 +84,7 @@ amounts = None
 level = (my_budget - my_cap * (my_sizes[2] + my_sizes[3])) / 2
 amounts = [level, level, my_cap * my_sizes[2], my_cap * my_sizes[3]]
 ### END SOLUTION
+print("my amounts:", amounts)
 
 # %% tags=["check", "points:2"]
 lesson12.my_amounts(student).check(amounts)

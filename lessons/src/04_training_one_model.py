@@ -358,7 +358,16 @@ caption = "Nats per token at the last evaluation, mean and standard deviation ov
 Table(columns, rows, best={"dev, all pairs": "min"}, caption=caption)
 
 # %% [markdown]
-# **What to notice.** TODO
+# **What to notice.** Without warm-up the loss falls *faster* at first, to 2.7 nats where the others have 3.5. Two evaluations later it is
+# overtaken, and it ends half a nat behind: the large blind steps led to a place out of which 600 updates do not lead. Four
+# micro-batches read the same text in a quarter of the steps, and end as far behind. Large updates are for those who can compute
+# their parts side by side; they want a larger learning rate, too, which they were not given here. Label smoothing makes no
+# difference that two seeds could show.
+#
+# Then the two pairs. On French the training loss is *above* the dev loss. No mistake: it is measured with dropout on, and over a
+# stretch in which the model was still getting better. On Turkish, of which there are thirty sentences, it is the other way
+# round, 0.6 against 1.6: learnt by heart. The two trainings that fell behind have not come so far; all they know, they know of all
+# languages alike. (Curves for each pair, and what to do about small ones, fill the rest of the course.)
 
 # %% [markdown]
 # ## Killed in the middle
@@ -426,35 +435,44 @@ Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3
 # order of a pass from (seed, pair, pass). A number that can be computed again need not be saved, and cannot be forgotten.
 #
 # Now the real thing, without mercy. A second process trains; as soon as it has written its first checkpoint we kill it, in
-# whatever it is doing, with a signal that no program can catch. Then this notebook goes on from the files that are left.
+# whatever it is doing, with a signal that no program can catch.
 
 # %%
-short_run = dict(steps=60, eval_every=10, d_model=32)
+short_run = dict(steps=60, eval_every=10, d_model=32, beam=1)
 if size == "ci":
-    short_run = dict(steps=9, eval_every=3, d_model=16)
-place = runs_in / "killed"
-shutil.rmtree(place, ignore_errors=True)
-command = [sys.executable, "-m", "pmd_lite", "train", "--method", "tau=5", "--show", "off"]
-command += ["--out", str(place)]
-for name, value in short_run.items():
-    command += [f"--{name.replace('_', '-')}", str(value)]
-quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
-while process.poll() is None and not (place / "checkpoint" / "LATEST").exists():
+    short_run = dict(steps=9, eval_every=3, d_model=16, beam=1)
+
+
+def start(place):
+    """Train in a process of its own: python -m pmd_lite train --method tau=5 --out PLACE ..."""
+    command = [sys.executable, "-m", "pmd_lite", "train", "--method", "tau=5", "--show", "off"]
+    command += ["--out", str(place)]
+    for name, value in short_run.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
+
+
+killed, undisturbed = runs_in / "killed", runs_in / "undisturbed"
+shutil.rmtree(killed, ignore_errors=True)
+process = start(killed)
+while process.poll() is None and not (killed / "checkpoint" / "LATEST").exists():
     time.sleep(0.01)
 process.kill()
 process.wait()
-print("had it finished when it was killed?", pmd.Run(place).dir.finished)
+print("had it finished when it was killed?", pmd.Run(killed).dir.finished)
+
+# %% [markdown]
+# The same command once more goes on from the files that are left. Beside it, a run that nobody disturbs.
 
 # %%
-how = dict(show="off", score=False, **short_run)
-killed = pmd.train("longtail", "tau=5", out=place, **how)
-undisturbed = pmd.train("longtail", "tau=5", out=runs_in / "undisturbed", **how)
+for place in (killed, undisturbed):
+    print(place.name, "ended with status", start(place).wait())
 
 weights, others = [], []
-for run in (killed, undisturbed):
-    models, state = run.dir.load_checkpoint()
-    print(run.path.name, "ended at update", state["step"])
+for place in (killed, undisturbed):
+    models, state = pmd.Run(place).dir.load_checkpoint()
+    print(place.name, "ended at update", state["step"])
     weights.append(models)
     others.append(state["students"])
 print("weights that differ in any bit:", list(differences(*weights)))
@@ -469,7 +487,7 @@ print("anything else (Adam, data, schedule) that differs:", list(differences(*ot
 # Run directories are the unit of everything in this course: here is what such a directory holds.
 
 # %%
-files = [path.relative_to(place) for path in place.rglob("*") if path.is_file() and path.name[0] != "."]
+files = [path.relative_to(killed) for path in killed.rglob("*") if path.is_file() and path.name[0] != "."]
 print("\n".join(sorted(path.as_posix() for path in files)))
 
 # %% [markdown]
