@@ -118,7 +118,7 @@ def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]],
         _check_series(steps, by_pair, "step")
         for pair, values in by_pair.items():
             handles[pair] = _draw_line(ax, steps, values, pairs.index(pair), pair)
-        name_axes(ax, title=student)
+        name_axes(ax, title=student.replace(" ", "\n", 1) if len(alphas) == 3 else student)  # three are narrow
     axes[0].set_ylim(-0.03, 1.03)
     fig.supxlabel("training step", fontsize=TEXT_SIZE)
     fig.supylabel(r"distillation weight $\alpha$", fontsize=TEXT_SIZE)
