@@ -63,5 +63,7 @@ def test_lesson_runs(path: Path, tmp_path: Path) -> None:
         assert drawn, f"{path.name} shows no figure."
         silent = sorted({figure.cell for figure in drawn if not figure.alt})
         assert not silent, f"{path.name}: the figures of cells {silent} have no text alternative."
+        dots = [number for number, out in code_outputs(nb) if out.get("data", {}).get("text/plain") == "Ellipsis"]
+        assert not dots, f"{path.name}: cells {dots} show the dots of an exercise: end them with another line."
         open_ones = [number for number, out in code_outputs(nb) if "Not attempted" in out.get("text", "")]
         assert bool(open_ones) != solved, f"{path.name}, solved is {solved}, not attempted in cells {open_ones}"
