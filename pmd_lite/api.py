@@ -23,6 +23,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
+from pmd_lite.training.disk import explained
 from pmd_lite.training.distributed import current, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import Onlooker, RunDir, write_json
@@ -98,7 +99,7 @@ def train(
         raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
-    with joined(config.train.device) as group, ExitStack() as lock:
+    with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = Onlooker(path) if group.rank else RunDir(path)
         with group.first():
             _refuse_foreign(path)

@@ -20,7 +20,7 @@ from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
-from pmd_lite.training.trainer import load_weights
+from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

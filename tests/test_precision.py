@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from conftest import MakeTrainer
+from test_resume import assert_same
 
 from pmd_lite.training import precision
 from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_onednn
 from pmd_lite.training.snapshot import differences
+from pmd_lite.training.trainer import Interrupted, Student
 
 CPU = torch.device("cpu")
 
@@ -82,3 +86,35 @@ def test_training_by_the_other_route_is_the_same_up_to_rounding(
         for one, other in zip(plain.students, auto.students, strict=True):
             for a, b in zip(one.learner.model.parameters(), other.learner.model.parameters(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_resumed_run_keeps_the_route_it_began_with(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Timing decides, and on a busy machine it may decide otherwise the next time: the checkpoint remembers."""
+    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 2.0))
+    make_trainer("auto-pmd", path=tmp_path / "whole", precision="auto").run()
+    first = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
+    update = first.update
+
+    def interrupted(student: Student) -> int:
+        first._asked = first.clock.step == 6
+        return update(student)
+
+    monkeypatch.setattr(first, "update", interrupted)
+    with pytest.raises(Interrupted):
+        first.run()
+    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 1.0))
+    second = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
+    assert not second.students[0].learner.precision.onednn
+    second.run()
+    assert [student.learner.precision.onednn for student in second.students] == [True, True]
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_run_may_go_on_where_another_precision_is_best(make_trainer: MakeTrainer) -> None:
+    """Begun in bf16, which needs no scaler; a card that takes fp16 starts one anew."""
+    one, other = (make_trainer("tau=1").students[0].learner for _ in range(2))
+    other.scaler = torch.amp.GradScaler("cpu", enabled=True)
+    other.load_state_dict(one.state_dict())
+    assert other.scaler.get_scale() == 65536

@@ -24,6 +24,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.presets import preset
 from pmd_lite.training import rundir as rundir_module
+from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Interrupted, Trainer
@@ -63,7 +64,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
         return operation
 
     for owner, name in [
-        (rundir_module, "save_file"), (rundir_module, "_sync"), (rundir_module.os, "replace"),
+        (weights_module, "save_file"), (rundir_module, "_sync"), (rundir_module.os, "replace"),
         (rundir_module.torch, "save"), (rundir_module.shutil, "rmtree"), (RunDir, "append_metrics"),
     ]:  # fmt: skip
         monkeypatch.setattr(owner, name, deadly(getattr(owner, name)))

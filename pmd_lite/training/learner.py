@@ -26,7 +26,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
-from pmd_lite.training.precision import choose
+from pmd_lite.training.precision import Precision, choose
 
 
 def derive_seed(*parts: int) -> int:
@@ -63,8 +63,12 @@ class Learner:
             self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
             fused=device.type in ("cpu", "cuda"),
         )  # fmt: skip
-        self.precision = choose(config.train.precision, device)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision.scaled)
+        self.use(choose(config.train.precision, device))
+
+    def use(self, precision: Precision) -> None:
+        """Compute with these numbers from now on."""
+        self.precision = precision
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision.scaled)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The precision of forward passes; losses are fp32 inside it all the same."""
@@ -156,7 +160,7 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self.optimizer.load_state_dict(state["optimizer"])
-        if self.scaler.is_enabled():
+        if self.scaler.is_enabled() and state["scaler"]:  # begun on another kind of device, perhaps without one
             self.scaler.load_state_dict(state["scaler"])
         self.updates = state["updates"]
 

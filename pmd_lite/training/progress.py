@@ -31,6 +31,9 @@ class Progress:
         self._bar: tqdm[None] | None = None
         if show == "bar":
             self._bar = tqdm(total=total, initial=done, desc=name, unit="step", dynamic_ncols=True, smoothing=0.05)
+            # tqdm reads the wall clock, which jumps when a laptop wakes up or a time server corrects it.
+            self._bar._time = time.perf_counter
+            self._bar.start_t = self._bar.last_print_t = time.perf_counter()
         self._started, self._first, self._tokens, self._rate_tokens = time.perf_counter(), done, 0, 0
 
     def advance(self, step: int, tokens: int) -> None:

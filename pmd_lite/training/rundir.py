@@ -12,21 +12,23 @@ names it; metrics beyond its length are cut off on resume and written again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pmd_lite.errors import UserError
+from pmd_lite.training.disk import explained
+from pmd_lite.training.weights import read_state, read_weights, save_weights
 
 
 def _lock(descriptor: int) -> None:
@@ -42,27 +44,44 @@ def _lock(descriptor: int) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush a file or directory to disk; directories cannot be opened on Windows, where rename is durable enough."""
+    """Flush a file or directory to disk. Raises OSError when a file's bytes do not get there.
+
+    Directories cannot be opened on Windows, where rename is durable enough, and some file systems cannot flush them.
+    """
+    folder = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some file systems refuse fsync on a directory
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if not folder and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # no flushing here at all
+            raise
 
 
 def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
-    """`write` fills a temporary file that then replaces `path` in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """`write` fills a temporary file that then replaces `path` in one step. Raises UserError if the disk refuses it."""
     temporary = path.with_name(path.name + ".tmp")
-    write(temporary)
-    _sync(temporary)
-    os.replace(temporary, path)
+    with explained(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(temporary)
+            _sync(temporary)
+            os.replace(temporary, path)
+        except Exception:
+            _remove(temporary)  # half a file would take up room on a full disk
+            raise
     _sync(path.parent)
+
+
+def _remove(path: Path) -> None:
+    """Delete a file or directory as far as the system lets us."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -94,15 +113,20 @@ class RunDir:
     def locked(self) -> Iterator[None]:
         """Hold the directory for one process; the system lets go when the process ends, however it ends.
 
-        Raises UserError when another process is training in it.
+        Raises UserError when another process is training in it, or when it cannot be written.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "a", encoding="utf-8") as file:
-            try:
-                _lock(file.fileno())
-            except OSError:
-                raise UserError(f"{self.path}: another process is training in this directory; wait for it, or choose "
-                                "another out directory") from None  # fmt: skip
+        with explained(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+        with file:
+            with explained(self.path):
+                try:
+                    _lock(file.fileno())
+                except OSError as error:
+                    if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):  # what "taken" is called
+                        raise
+                    raise UserError(f"{self.path}: another process is training in this directory; wait for it, or "
+                                    "choose another out directory") from None  # fmt: skip
             yield
 
     @property
@@ -116,49 +140,75 @@ class RunDir:
 
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint remembers."""
-        with open(self.path / "metrics.jsonl", "ab") as file:
+        path = self.path / "metrics.jsonl"
+        with explained(path), open(path, "ab") as file:
             file.write("".join(json.dumps(event) + "\n" for event in events).encode())
             file.flush()
             os.fsync(file.fileno())
             return file.tell()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All whole lines of metrics.jsonl (a run being killed may leave half a last line)."""
+        """All whole lines of metrics.jsonl (a run being killed may leave half a last line).
+
+        Raises UserError naming a damaged line.
+        """
         path = self.path / "metrics.jsonl"
         text = path.read_bytes() if path.exists() else b""
-        return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+        events = []
+        for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
+            try:
+                events.append(json.loads(line))
+            except ValueError as error:
+                raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
+                                "backup") from None  # fmt: skip
+        return events
 
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
         """The weights with a student's lowest mean dev loss so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
-        write_atomic(target, lambda p: save_file(_own(model), p))
+        write_atomic(target, lambda p: save_weights(model, p))
 
     def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Write a whole checkpoint beside the old one, point LATEST at it, then remove the old one."""
+        """Write a whole checkpoint beside the old one, point LATEST at it, then remove the old one.
+
+        Raises UserError when the disk refuses it; the old one is still there then.
+        """
         name = f"step-{step:08d}"
-        building = self.checkpoints / f"{name}.tmp"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        for i, model in enumerate(models):
-            save_file(_own(model), building / f"model_{i + 1}.safetensors")
-        torch.save(state, building / "state.pt")
-        for file in building.iterdir():
-            _sync(file)
-        final = self.checkpoints / name
         if self._latest() == name:  # saved twice at one step: what is there is whole and the same
-            shutil.rmtree(building)
             return
-        shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
-        os.replace(building, final)
+        building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
+        with explained(final):
+            try:
+                self._build(building, models, state)
+                shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
+                os.replace(building, final)
+            except Exception:
+                _remove(building)
+                raise
         _sync(self.checkpoints)
         write_atomic(self.checkpoints / "LATEST", lambda p: p.write_text(name, encoding="utf-8"))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
 
+    def _build(self, folder: Path, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for i, model in enumerate(models):
+            save_weights(model, folder / f"model_{i + 1}.safetensors")
+        with open(folder / "state.pt", "wb") as file:  # open, so that torch does not hide what the disk says
+            torch.save(state, file)
+        for path in folder.iterdir():
+            _sync(path)
+
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
-        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+        if not path.exists():
+            return None
+        name = path.read_bytes().decode("utf-8", errors="replace").strip()
+        if not re.fullmatch(r"step-\d+", name):
+            raise UserError(f"{path}: this file is damaged; it should hold the name of the folder beside it, step-...")
+        return name
 
     def load_checkpoint(self) -> tuple[list[dict[str, Tensor]], dict[str, Any]] | None:
         """(weights of each student, other state), or None when nothing was saved yet. Tensors on the CPU.
@@ -168,33 +218,42 @@ class RunDir:
         name = self._latest()
         if name is None:
             return None
-        folder = self.checkpoints / name
+        path, models = self.checkpoints / name / "state.pt", []
         try:
-            state = torch.load(folder / "state.pt", weights_only=True, map_location="cpu")
-            models = [load_file(folder / f"model_{i + 1}.safetensors") for i in range(state["n_students"])]
+            state = read_state(path)
+            for i in range(state["n_students"]):
+                path = path.with_name(f"model_{i + 1}.safetensors")
+                models.append(read_weights(path))
         except Exception as error:  # torch.load raises many kinds, all of them meaning the same here
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UserError(
-                f"{folder}: this checkpoint is damaged ({reason}). Delete {self.checkpoints / 'LATEST'} to train anew, "
-                "or copy the folder back from a backup"
+                f"{path}: this checkpoint is damaged ({reason}). Copy its folder back from a backup, or delete "
+                f"{self.checkpoints / 'LATEST'} to train anew"
             ) from None
-        return models, dict(state)
+        return models, state
 
     def truncate_metrics(self, size: int) -> None:
-        """Cut metrics.jsonl back to what the checkpoint knew of."""
+        """Cut metrics.jsonl back to what the checkpoint knew of. Raises UserError when that is no longer there."""
         path = self.path / "metrics.jsonl"
-        if path.exists() and path.stat().st_size > size:
-            with open(path, "r+b") as file:
+        there = path.stat().st_size if path.exists() else 0
+        if there < size:
+            raise UserError(f"{path}: lines are missing ({there} bytes, the checkpoint knows of {size}). Copy it back "
+                            f"from a backup, or delete {self.checkpoints / 'LATEST'} to train anew")  # fmt: skip
+        if there > size:
+            with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
 
     def load_weights(self, student: int, which: str = "best") -> dict[str, Tensor]:
-        """A student's "best" or "latest" weights. Raises UserError when there are none."""
+        """A student's "best" or "latest" weights. Raises UserError when there are none, or damaged ones."""
         folder = self.checkpoints / ("best" if which == "best" else self._latest() or "none")
         file = folder / f"model_{student + 1}.safetensors"
+        if not file.exists():
+            raise UserError(f"{file}: no weights yet; train this run first")
         try:
-            return dict(load_file(file))
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{file}: no readable weights ({error}); train this run first") from None
+            return read_weights(file)
+        except Exception as error:  # safetensors raises many kinds
+            raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
+                            "train in a new directory") from None  # fmt: skip
 
 
 class Onlooker(RunDir):
@@ -220,15 +279,3 @@ class Onlooker(RunDir):
 
     def truncate_metrics(self, size: int) -> None:
         """Nothing."""
-
-
-def _own(model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors, tied ones once: safetensors refuses shared memory, and one name of each is enough."""
-    seen: set[int] = set()
-    own = {}
-    for name, tensor in model.items():
-        if tensor.data_ptr() in seen and tensor.numel():
-            continue
-        seen.add(tensor.data_ptr())
-        own[name] = tensor.detach().cpu().contiguous()
-    return own

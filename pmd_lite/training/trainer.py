@@ -14,76 +14,35 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import Config, DistillConfig
-from pmd_lite.data.batching import Batch, Draw, PairStream, eval_batches
+from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
-from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import check_enough_work, current, shared
-from pmd_lite.training.learner import Learner, derive_seed, pick_device
+from pmd_lite.training.learner import derive_seed, pick_device
+from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import preserved_rng
+from pmd_lite.training.student import Student
+from pmd_lite.training.weights import load_weights
 
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
 
 
 class Interrupted(UserError):
     """Ctrl-C: the state was saved; the message says how to go on."""
-
-
-class Student:
-    """A learner with its own sampler, its own draws and its own order of batches."""
-
-    def __init__(
-        self, index: int, seat: int, encoded: EncodedCorpus, config: Config, sampler: Sampler, device: torch.device
-    ):
-        """`seat` decides initial weights, dropout and order of the data (see `Method.first_seat`)."""
-        seed, train = config.train.seed, config.train
-        self.index, self.sampler = index, sampler
-        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, seat))
-        self.schedule = PairSchedule((seed, seat, 2), train.draws)
-        self.streams = [
-            PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
-        ]
-        self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
-        self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
-        self.best, self.best_step, self.stale = math.inf, 0, 0
-
-    def draw(self, micro_batches: int) -> list[Draw]:
-        """Alg. 1, lines 4-5, once for each micro-batch of an update."""
-        probabilities = self.sampler.probabilities()
-        return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """All but the weights."""
-        return {
-            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
-            "schedule": self.schedule.state_dict(), "streams": [s.state_dict() for s in self.streams],
-            "sums": self.sums, "tokens": self.tokens,
-            "best": self.best, "best_step": self.best_step, "stale": self.stale,
-        }  # fmt: skip
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self.learner.load_state_dict(state["learner"])
-        self.sampler.load_state_dict(state["sampler"])
-        self.schedule.load_state_dict(state["schedule"])
-        for stream, saved in zip(self.streams, state["streams"], strict=True):
-            stream.load_state_dict(saved)
-        self.sums.copy_(state["sums"])
-        self.tokens.copy_(state["tokens"])
-        self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]
 
 
 class Trainer:
@@ -150,12 +109,10 @@ class Trainer:
             target = self.target(student.index, batch, dropout, micro) if alpha else None
             sums[micro] = learner.accumulate(batch, alpha, target, self.distiller, tokens, micro)
         learner.finish(self.group, sums)
-        for draw, alpha, found in zip(draws, alphas, sums, strict=True):
+        for draw, alpha in zip(draws, alphas, strict=True):
             self.cost.add("train", draw, FORWARD_AND_BACKWARD)
             self.cost.add("teacher", draw, FORWARD * self._passes(student.index, draw.pair, alpha))
-            student.sampler.after_step(draw.pair, found[0] / draw.tokens, draw.tokens)
-            student.sums[draw.pair] += found
-            student.tokens[draw.pair] += draw.tokens
+        student.note(draws, sums, self.clock.step)
         return tokens
 
     def _passes(self, student: int, pair: int, alpha: float) -> int:
@@ -191,6 +148,9 @@ class Trainer:
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
         events: Events = []
+        if evaluating or self._stop or self.distiller.due(self.clock):
+            for student in sorted(self.students, key=lambda one: one.broken_since):  # one breaks, then those it teaches
+                student.check(self.clock.step, str(self.rundir.path))
         if evaluating:
             events += [self._evaluate(student, progress) for student in self.students]
         if self.distiller.due(self.clock):
@@ -214,9 +174,9 @@ class Trainer:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""
         losses = self.probe.losses(student.index, "dev")  # [2, pair]
         if not bool(torch.isfinite(losses).all()):
-            losses_now = [round(loss, 3) for loss in losses[0].tolist()]
+            now = ", ".join(f"{p} {x:.3g}" for p, x in zip(self.encoded.pairs, losses[0].tolist(), strict=True))
             raise UserError(
-                f"model_{student.index + 1} diverged: dev loss {losses_now} at step {self.clock.step}. Lower lr "
+                f"model_{student.index + 1} diverged: dev losses after update {self.clock.step} are {now}. Lower lr "
                 f"({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state"
             )
         mean = float(losses[0].mean())
@@ -271,6 +231,7 @@ class Trainer:
             "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
             "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(), "cost": self.cost.state_dict(),
             "students": [student.state_dict() for student in self.students],
+            "precision": [self.device.type, asdict(self.students[0].learner.precision)],
         }  # fmt: skip
 
     def save(self) -> None:
@@ -285,7 +246,10 @@ class Trainer:
             self.rundir.truncate_metrics(0)
             return
         models, state = loaded
+        device, chosen = state.get("precision", ("", {}))
         for student, weights, saved in zip(self.students, models, state["students"], strict=True):
+            if device == self.device.type:  # "auto" chose by timing: another choice would end in other bits
+                student.learner.use(Precision(**chosen))
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
         self.distiller.load_state_dict(state["distiller"])
@@ -295,21 +259,6 @@ class Trainer:
         self.rundir.truncate_metrics(self.metrics_size)
 
 
-def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ."""
-    own = model.state_dict()
-    storage: dict[int, str] = {}
-    for name, tensor in own.items():
-        storage.setdefault(tensor.data_ptr(), name)
-    missing = [name for name, tensor in own.items() if storage[tensor.data_ptr()] not in weights]
-    wrong = [name for name in weights if name not in own or own[name].shape != weights[name].shape]
-    if missing or wrong:
-        raise UserError(f"these weights belong to another model shape: {', '.join((missing + wrong)[:4])} do not fit")
-    with torch.no_grad():
-        for name, tensor in weights.items():
-            own[name].copy_(tensor)
-
-
 def _column(rows: list[list[float]], i: int) -> list[float | None]:
-    """One column; None where a pair was not drawn since the last evaluation (0 / 0)."""
-    return [row[i] if row[i] == row[i] else None for row in rows]
+    """One column; None where a pair was not drawn since the last evaluation (0 / 0), or overflowed fp16."""
+    return [row[i] if math.isfinite(row[i]) else None for row in rows]

@@ -1,0 +1,51 @@
+"""What the file system refuses, in words: what, where, and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pmd_lite.errors import UserError
+
+_ROOM, _ELSEWHERE = "Make room", "Choose another directory"
+_RIGHTS = "Make the directory writable, or choose another one"
+_ADVICE = {
+    errno.ENOSPC: _ROOM, errno.EDQUOT: _ROOM, errno.EFBIG: "Allow larger files (ulimit -f)",
+    errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS,
+    errno.ENOTDIR: _ELSEWHERE, errno.EISDIR: _ELSEWHERE, errno.ENAMETOOLONG: "Choose a shorter path",
+    errno.ENOENT: "It was removed or renamed meanwhile; put it back",
+    errno.EIO: "The disk reports a fault; move the directory to another one",
+    errno.ENOLCK: _ELSEWHERE, errno.ENOTSUP: _ELSEWHERE,
+}  # fmt: skip
+"""What to do, by error number. Others are no fault of a directory (a closed pipe, a network) and pass as they are."""
+
+
+@contextmanager
+def explained(where: Path) -> Iterator[None]:
+    """Raises UserError for what the file system refuses inside the block; all other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        number = _number(error)
+        if number not in _ADVICE:
+            raise
+        raise UserError(
+            f"{where}: {os.strerror(number)}. {_ADVICE[number]}, then give the same command again: what was saved "
+            "before is whole, and it goes on from there"
+        ) from None
+
+
+def _number(error: Exception) -> int:
+    """The system's error number, also where torch and safetensors hide it; 0 when there is none."""
+    if isinstance(error, UserError):
+        return 0
+    if isinstance(error, RuntimeError) and isinstance(error.__context__, OSError):  # torch.save on an open file
+        error = error.__context__
+    if isinstance(error, OSError):
+        return error.errno or 0
+    said = re.search(r"\(os error (\d+)\)", str(error))  # safetensors, which is written in Rust
+    return int(said[1]) if said else 0

@@ -1,0 +1,101 @@
+"""A student of Alg. 1: a learner with its own sampler, its own draws, its own order of batches, and its sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pmd_lite.config import Config
+from pmd_lite.data.batching import Draw, PairStream
+from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Sampler
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.learner import Learner, derive_seed
+
+_NEVER = 2**62
+
+
+class Student:
+    """A learner with its own sampler, its own draws and its own order of batches."""
+
+    def __init__(
+        self, index: int, seat: int, encoded: EncodedCorpus, config: Config, sampler: Sampler, device: torch.device
+    ):
+        """`seat` decides initial weights, dropout and order of the data (see `Method.first_seat`)."""
+        seed, train = config.train.seed, config.train
+        self.index, self.sampler, self.pairs = index, sampler, encoded.pairs
+        self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, seat))
+        self.schedule = PairSchedule((seed, seat, 2), train.draws)
+        self.streams = [
+            PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
+        ]
+        self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
+        self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
+        self.best, self.best_step, self.stale = math.inf, 0, 0
+        # [pair] the first update whose loss was no number; on the device, so that noting it makes nobody wait.
+        self._broken = torch.full((len(encoded.pairs),), _NEVER, device=device)
+
+    def draw(self, micro_batches: int) -> list[Draw]:
+        """Alg. 1, lines 4-5, once for each micro-batch of an update."""
+        probabilities = self.sampler.probabilities()
+        return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+
+    def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
+        """Enter the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
+        for draw, found in zip(draws, sums, strict=True):
+            self.sampler.after_step(draw.pair, found[0] / draw.tokens, draw.tokens)
+            self.sums[draw.pair] += found
+            self.tokens[draw.pair] += draw.tokens
+            before = self._broken[draw.pair]
+            self._broken[draw.pair] = torch.where(found.isfinite().all(), before, before.clamp(max=step))
+
+    @property
+    def broken_since(self) -> int:
+        """The first update whose loss was no number, or a number beyond all updates. Reads the device."""
+        return int(self._broken.min())
+
+    def check(self, step: int, saved: str) -> None:
+        """Raises UserError when losses, weights or the fp16 scale say that training has diverged by `step`.
+
+        saved: where the last good state is. Reads the device, so it is called where that is read anyway. In fp16 a
+        loss may overflow: the scaler then skips the update, and only when even unscaled gradients overflow is it over.
+        """
+        name, learner = f"model_{self.index + 1}", self.learner
+        advice = f"Lower lr ({learner.config.optim.lr}) or set clip=1; {saved} keeps the last good state"
+        if learner.scaler.is_enabled() and learner.scaler.get_scale() < 1:
+            raise UserError(
+                f"{name}: gradients overflow fp16 even unscaled at update {step}, and {learner.overflow_skips()} of "
+                f"{learner.updates} updates were skipped. Take precision=bf16 or fp32. {advice}"
+            )
+        first = self.broken_since
+        if not learner.scaler.is_enabled() and first < _NEVER:
+            pairs = [self.pairs[i] for i in (self._broken == first).nonzero().flatten().tolist()]
+            raise UserError(f"{name} diverged: its loss on {', '.join(pairs)} at update {first} is no number. {advice}")
+        broken = [n for n, weight in learner.model.named_parameters() if not bool(weight.isfinite().all())]
+        if broken:
+            raise UserError(f"{name} diverged: weights of {broken[0]} are no numbers after update {step}. {advice}")
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the weights."""
+        return {
+            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
+            "schedule": self.schedule.state_dict(), "streams": [s.state_dict() for s in self.streams],
+            "sums": self.sums, "tokens": self.tokens,
+            "best": self.best, "best_step": self.best_step, "stale": self.stale,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.learner.load_state_dict(state["learner"])
+        self.sampler.load_state_dict(state["sampler"])
+        self.schedule.load_state_dict(state["schedule"])
+        for stream, saved in zip(self.streams, state["streams"], strict=True):
+            stream.load_state_dict(saved)
+        self.sums.copy_(state["sums"])
+        self.tokens.copy_(state["tokens"])
+        self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]

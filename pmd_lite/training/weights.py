@@ -1,0 +1,79 @@
+"""Weights on disk, with a checksum: a damaged file is refused, for training on rubbish would look like training.
+
+Safetensors has a place for words beside the tensors; there the checksum stands, so that file and sum are one. A file
+without it (written by an earlier version) is read as it is.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from pmd_lite.errors import UserError
+
+_SUM = "sha256"
+
+
+def save_weights(model: dict[str, Tensor], path: Path) -> None:
+    """Contiguous tensors, tied ones once: safetensors refuses shared memory, and one name of each is enough."""
+    seen: set[int] = set()
+    own = {}
+    for name, tensor in model.items():
+        if tensor.data_ptr() in seen and tensor.numel():
+            continue
+        seen.add(tensor.data_ptr())
+        own[name] = tensor.detach().cpu().contiguous()
+    save_file(own, path, metadata={_SUM: _checksum(own)})
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors on the CPU. Raises OSError, ValueError or SafetensorError when the file is absent or damaged."""
+    with safe_open(path, "pt") as file:
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is no dict)
+        said = (file.metadata() or {}).get(_SUM)
+    if said is not None and said != _checksum(found):
+        raise ValueError("its checksum does not fit its contents")
+    return found
+
+
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    digest = sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What torch.save wrote, on the CPU; nothing in it is executed. Raises many kinds of exception on a damaged file.
+
+    torch.load does not look at the checksums that torch.save writes (it is a zip file), so they are compared first.
+    """
+    with zipfile.ZipFile(path) as file:
+        damaged = file.testzip()
+    if damaged is not None:
+        raise ValueError(f"the checksum of its part {damaged} does not fit")
+    return dict(torch.load(path, weights_only=True, map_location="cpu"))
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ."""
+    own = model.state_dict()
+    storage: dict[int, str] = {}
+    for name, tensor in own.items():
+        storage.setdefault(tensor.data_ptr(), name)
+    missing = [name for name, tensor in own.items() if storage[tensor.data_ptr()] not in weights]
+    wrong = [name for name in weights if name not in own or own[name].shape != weights[name].shape]
+    if missing or wrong:
+        raise UserError(f"these weights belong to another model shape: {', '.join((missing + wrong)[:4])} do not fit")
+    with torch.no_grad():
+        for name, tensor in weights.items():
+            own[name].copy_(tensor)
