@@ -23,8 +23,8 @@ from pmd_lite.training.rundir import write_json
 
 METHODS = ["tau=1", "tau=5", "bi-pmd", "auto-pmd", "tau=1 steps=4000"]
 SETTINGS: dict[str, Any] = {
-    "d_model": 64, "ffn": 256, "vocab_size": 1600, "tokens": 1000, "steps": 1200, "eval_every": 120, "lr": 4e-3, "warmup": 200,
-    "start": 0.3, "beam": 4,
+    "d_model": 64, "ffn": 256, "vocab_size": 1600, "tokens": 1000, "steps": 1200, "eval_every": 120, "lr": 4e-3,
+    "warmup": 200, "start": 0.3, "beam": 4,
 }  # fmt: skip
 SHOWN = 4
 
