@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pmd_lite.model.decoding import translate_batch
-from pmd_lite.model.export import from_huggingface
+from pmd_lite.model.decoding import beam_search, translate_batch
+from pmd_lite.model.export import from_huggingface, to_huggingface
+from pmd_lite.model.transformer import Transformer
 
 transformers = pytest.importorskip("transformers")
 
@@ -71,3 +72,30 @@ def test_same_greedy_translations() -> None:
     found = translate_batch(ours, src, beam=1, max_len=12, bos=PAD, eos=EOS, pad=PAD)
     assert [hypothesis.tokens for hypothesis in found] == expected
     assert len({tuple(tokens) for tokens in expected}) > 1
+
+
+def test_same_5_best_and_scores_as_generate() -> None:
+    """generate(early_stopping=True) stops as stop="full" does. Random networks, once ours and once Marian's."""
+    compared: list[int] = []
+    for seed in range(4):
+        torch.manual_seed(seed)
+        model = Transformer(VOCAB, d_model=24, heads=4, ffn=40, norm="post", dropout=0.0, max_len=64, pad=PAD).eval()
+        for name, parameter in model.named_parameters():
+            torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
+        last_norm = [module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)][-1]
+        last_norm.bias.data = 1.5 * model.embedding.weight.data[EOS]  # else hardly anything would end
+        src = torch.cat([sentences(), sentences().flip(0).roll(1, 1).clamp_min(EOS + 1)])
+        generated = to_huggingface(model, bos=PAD, eos=EOS).generate(
+            input_ids=src, attention_mask=src.ne(PAD), num_beams=5, num_return_sequences=5, do_sample=False,
+            max_new_tokens=41, length_penalty=1.0, early_stopping=True, bad_words_ids=[[PAD]],
+            return_dict_in_generate=True, output_scores=True,
+        )  # fmt: skip
+        found = beam_search(model, src, beam=5, n_best=5, max_len=40, stop="full", bos=PAD, eos=EOS, pad=PAD)
+        rows, scores = generated.sequences.view(len(src), 5, -1), generated.sequences_scores.view(-1, 5)
+        for hypotheses, theirs, their_scores in zip(found, rows.tolist(), scores.tolist(), strict=True):
+            if all(EOS in row for row in theirs):  # what never ends is cut off in another way
+                assert [h.tokens for h in hypotheses] == [[t for t in row if t not in (PAD, EOS)] for row in theirs]
+                assert [h.score for h in hypotheses] == pytest.approx(their_scores, abs=1e-4)
+                compared += [len(h.tokens) for h in hypotheses]
+    assert len(compared) >= 100
+    assert max(compared) > 10
