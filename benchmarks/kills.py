@@ -150,6 +150,7 @@ class Campaign:
         unlike = list(differences(left(out), self.whole))
         self.exact[phase] += not unlike
         self.unlike += [f"killed in {phase}: {name}" for name in unlike]
+        print(f"{self.kills.total()}: killed in {phase}, {'OTHER' if unlike else 'same'} bits in the end", flush=True)
         shutil.rmtree(out)
 
     def table(self) -> Table:
