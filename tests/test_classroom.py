@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lessons.build import LESSONS, LessonError, load, versions
+from lessons.build import LESSONS, LessonError, load, sources, versions
 from lessons.course import graded, make_course, total_points
+from lessons.execution import tags
 
 LESSON = "02_temperature_sampling"
 SOURCE = LESSONS / "src" / f"{LESSON}.py"
@@ -40,6 +42,17 @@ def test_the_course_holds_the_lessons_with_points(tmp_path: Path) -> None:
         make_course(tmp_path, ["99"])
     with pytest.raises(LessonError, match="nothing in it is graded"):
         make_course(tmp_path, ["00"])
+
+
+def test_the_instructor_page_has_every_lesson_with_its_exercises_and_points() -> None:
+    page = (LESSONS.parent / "docs" / "instructor.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d\d) [^|]+\|[^|]+\| (\d+)[^|]*\| (\d+) \|", page, re.MULTILINE)
+    counted = []
+    for source in sources(LESSONS):
+        nb = graded(load(source))
+        exercises = sum("exercise" in tags(cell) for cell in nb.cells)
+        counted.append((source.stem[:2], str(exercises), str(total_points(nb))))
+    assert rows == counted
 
 
 # ---------------------------------------------------------------- with nbgrader
