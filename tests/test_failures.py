@@ -161,6 +161,15 @@ def test_each_refusal_comes_with_its_advice(number: int, says: str) -> None:
         raise OSError(number, "", "runs")
 
 
+def test_the_file_that_was_refused_is_named_and_not_the_run_around_it(tmp_path: Path) -> None:
+    """Training touches other files too: an encoded corpus that was removed is no fault of the run directory."""
+    with pytest.raises(UserError, match=r"train\.bin: No such file") as error, explained(tmp_path / "run"):
+        (tmp_path / "elsewhere" / "train.bin").read_bytes()
+    assert str(tmp_path / "run") not in str(error.value)
+    with pytest.raises(UserError, match="run: No such file"), explained(tmp_path / "run"):
+        (tmp_path / "run.tmp").read_bytes()  # a temporary name says less than the real one
+
+
 def test_what_is_no_fault_of_the_disk_passes() -> None:
     for error in (BrokenPipeError(errno.EPIPE, "pipe"), RuntimeError("no such operator"), UserError("as it is")):
         with pytest.raises(type(error)) as passed, explained(Path("runs")):

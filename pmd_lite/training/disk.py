@@ -33,8 +33,10 @@ def explained(where: Path) -> Iterator[None]:
         number = _number(error)
         if number not in _ADVICE:
             raise
+        named = str(getattr(error, "filename", None) or where)
+        place = where if named.startswith(str(where)) else named  # a temporary name says less than the real one
         raise UserError(
-            f"{where}: {os.strerror(number)}. {_ADVICE[number]}, then give the same command again: what was saved "
+            f"{place}: {os.strerror(number)}. {_ADVICE[number]}, then give the same command again: what was saved "
             "before is whole, and it goes on from there"
         ) from None
 

@@ -65,20 +65,22 @@ class Student:
         saved: where the last good state is. Reads the device, so it is called where that is read anyway. In fp16 a
         loss may overflow: the scaler then skips the update, and only when even unscaled gradients overflow is it over.
         """
-        name, learner = f"model_{self.index + 1}", self.learner
+        who, learner = f"model_{self.index + 1}", self.learner
         advice = f"Lower lr ({learner.config.optim.lr}) or set clip=1; {saved} keeps the last good state"
         if learner.scaler.is_enabled() and learner.scaler.get_scale() < 1:
             raise UserError(
-                f"{name}: gradients overflow fp16 even unscaled at update {step}, and {learner.overflow_skips()} of "
+                f"{who}: gradients overflow fp16 even unscaled at update {step}, and {learner.overflow_skips()} of "
                 f"{learner.updates} updates were skipped. Take precision=bf16 or fp32. {advice}"
             )
         first = self.broken_since
         if not learner.scaler.is_enabled() and first < _NEVER:
             pairs = [self.pairs[i] for i in (self._broken == first).nonzero().flatten().tolist()]
-            raise UserError(f"{name} diverged: its loss on {', '.join(pairs)} at update {first} is no number. {advice}")
-        broken = [n for n, weight in learner.model.named_parameters() if not bool(weight.isfinite().all())]
+            raise UserError(f"{who} diverged: its loss on {', '.join(pairs)} at update {first} is no number. {advice}")
+        weights = dict(learner.model.named_parameters())
+        finite = torch.stack([weight.isfinite().all() for weight in weights.values()]).tolist()  # the device, once
+        broken = [name for name, fine in zip(weights, finite, strict=True) if not fine]
         if broken:
-            raise UserError(f"{name} diverged: weights of {broken[0]} are no numbers after update {step}. {advice}")
+            raise UserError(f"{who} diverged: weights of {broken[0]} are no numbers after update {step}. {advice}")
 
     def state_dict(self) -> dict[str, Any]:
         """All but the weights."""
