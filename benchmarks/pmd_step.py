@@ -39,7 +39,8 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
 
     def update(i: int) -> None:
         model, adam, teachers = models[i], adams[i], [(models[1 - i], 1.0)] if students == 2 else []
-        adam.zero_grad(set_to_none=True)
+        if not fused:
+            adam.zero_grad(set_to_none=True)
         if fused:
             mix = Mix(1 - ALPHA, ALPHA, teacher_states(teachers, src, trg, keep)) if teachers else Mix()
             hidden = token_states(model, src, trg, keep)
@@ -51,6 +52,8 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
             loss = loss if soft is None else pmd_loss(loss, kd_loss(logp, soft), ALPHA)
         (loss / tokens).backward()
         adam.step()
+        if fused:  # as Learner.finish does; tutorials do it before the next step
+            adam.zero_grad(set_to_none=True)
 
     def step() -> None:
         for i in range(students):

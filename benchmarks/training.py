@@ -1,11 +1,11 @@
 """Training speed and memory beside three other implementations, on the same batches.
 
-    python -m benchmarks.training [--shape small] [--vocab 8000] [--steps 3] [--rounds 4] [--joeynmt]
+    python -m benchmarks.training [--shape small] [--vocab 8000] [--steps 3] [--rounds 4] [--bf16] [--joeynmt]
 
 Others: torch.nn.Transformer as tutorials wrap it, Hugging Face Marian, with --joeynmt JoeyNMT (peers.py says how each
 is set up). Sentences are random ids of natural lengths, cut into batches as training cuts them. Measured: target tokens
-per CPU second of the process, one thread, fp32; all engines live in one process and take turns, forwards in one round
-and backwards in the next, so a ratio compares neighbours. Peak memory: the same steps in a process for each engine.
+per CPU second of the process, one thread, fp32, after every batch was seen once. Every engine has a process of its own;
+all live at once and take turns.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ import multiprocessing
 import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
 import pmd_lite as pmd
-from benchmarks.peers import ENGINES, SHAPES, Ours, Peer
+from benchmarks.peers import ENGINES, SHAPES, Ours
 from pmd_lite.data.batching import Batch, PairStream
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import described
 
 INSTALL = (
     "JoeyNMT is not installed here. It wants old versions of protobuf, so give it an environment of its own:\n"
-    "  python -m venv joey && joey/bin/pip install -r requirements.txt transformers joeynmt\n"
+    "  python -m venv joey && joey/bin/pip install -r requirements.txt transformers joeynmt importlib_metadata\n"
     "  joey/bin/python -m benchmarks.training --joeynmt"
 )
+BF16 = "pmd_lite, bf16"
 
 
 def make_batches(vocab: int, tokens: int, count: int, mean: float = 14.0) -> list[Batch]:
@@ -40,36 +42,60 @@ def make_batches(vocab: int, tokens: int, count: int, mean: float = 14.0) -> lis
     return [stream.next() for _ in range(count)]
 
 
-def spend(engine: Ours | Peer, batches: Sequence[Batch]) -> float:
-    """Target tokens per CPU second of one step on each batch."""
-    started = time.process_time()
+class Runner:
+    """An engine in a process of its own, as it is used: engines in one process would share one heap, unequally."""
+
+    def __init__(self, name: str, shape: str, vocab: int, batches: Sequence[Batch], precision: str = "fp32"):
+        words = (name, shape, vocab, batches, precision)
+        self._process = multiprocessing.get_context("spawn").Pool(1, initializer=_begin, initargs=words)
+
+    def spend(self, numbers: Sequence[int]) -> float:
+        """Target tokens per CPU second of one step on each of these batches."""
+        return self._process.apply(_spend, (list(numbers),))
+
+    def peak(self) -> float:
+        """MiB that its process held at most."""
+        return self._process.apply(_peak)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.terminate()
+
+
+_HERE: dict[str, Any] = {}
+
+
+def _begin(name: str, shape: str, vocab: int, batches: Sequence[Batch], precision: str) -> None:
+    torch.set_num_threads(1)
+    engine = ENGINES[name](shape, vocab) if precision == "fp32" else Ours(shape, vocab, precision=precision)
+    _HERE.update(engine=engine, batches=batches)
+
+
+def _spend(numbers: Sequence[int]) -> float:
+    started, batches = time.process_time(), [_HERE["batches"][i] for i in numbers]
     for batch in batches:
-        engine.update(batch)
+        _HERE["engine"].update(batch)
     return sum(batch.tokens for batch in batches) / (time.process_time() - started)
 
 
-def race(names: Sequence[str], shape: str, vocab: int, batches: Sequence[Batch], rounds: int) -> dict[str, list[float]]:
-    """{engine: [round] target tokens per CPU second}; the first batch is for warmth, the rounds share the rest."""
-    engines = {name: ENGINES[name](shape, vocab) for name in names}
-    for engine in engines.values():
-        engine.update(batches[0])
-    found: dict[str, list[float]] = {name: [] for name in names}
-    each = (len(batches) - 1) // rounds
-    for number in range(rounds):
-        part = batches[1 + number * each : 1 + (number + 1) * each]
-        for name in list(names)[:: 1 if number % 2 == 0 else -1]:
-            found[name].append(spend(engines[name], part))
-    return found
-
-
-def peak(job: tuple[str, str, int, int]) -> float:
-    """MiB of this process after two steps of one engine."""
-    name, shape, vocab, tokens = job
-    torch.set_num_threads(1)
-    engine = ENGINES[name](shape, vocab)
-    for batch in make_batches(vocab, tokens, 2):
-        engine.update(batch)
+def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def race(runners: Mapping[str, Runner], batches: int, rounds: int) -> dict[str, list[float]]:
+    """{engine: [round] target tokens per CPU second}.
+
+    First every batch once, for warmth: kernels are made for its shape and memory is fetched. Then the rounds share the
+    batches, every engine in turn, forwards in one round and backwards in the next, so a ratio compares neighbours.
+    """
+    for runner in runners.values():
+        runner.spend(range(batches))
+    found: dict[str, list[float]] = {name: [] for name in runners}
+    each = batches // rounds
+    for number in range(rounds):
+        for name in list(runners)[:: 1 if number % 2 == 0 else -1]:
+            found[name].append(runners[name].spend(range(number * each, (number + 1) * each)))
+    return found
 
 
 def main() -> None:
@@ -81,8 +107,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3, help="of each engine in each round")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--joeynmt", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="ours once more under bf16 autocast")
     words = parser.parse_args()
-    torch.set_num_threads(1)
     names = [name for name in ENGINES if name != "JoeyNMT"]
     if words.joeynmt:
         try:
@@ -90,17 +116,19 @@ def main() -> None:
             names.append("JoeyNMT")
         except ImportError as error:
             print(f"{INSTALL}\n({error})")
-    memory = {}
-    for name in names:  # before the race: a new process inherits the peak of the one that starts it
-        with multiprocessing.get_context("spawn").Pool(1) as alone:
-            memory[name] = alone.apply(peak, ((name, words.shape, words.vocab, words.tokens),))
-    batches = make_batches(words.vocab, words.tokens, 1 + words.rounds * words.steps)
-    found = race(names, words.shape, words.vocab, batches, words.rounds)
-    ours, rows = found["pmd_lite"], []
+    if words.bf16:
+        names.append(BF16)
+    batches = make_batches(words.vocab, words.tokens, words.rounds * words.steps)
+    runners = {
+        name: Runner(name, words.shape, words.vocab, batches, "bf16" if name == BF16 else "fp32") for name in names
+    }
+    found = race(runners, len(batches), words.rounds)
+    ours, rows = found["pmd_lite"], list[list[str | float]]()
     for name in names:
         ratios = [a / b for a, b in zip(ours, found[name], strict=True)]
         rows.append([name, f"{statistics.median(found[name]):,.0f}", statistics.median(ratios),
-                     f"{min(ratios):.2f}-{max(ratios):.2f}", f"{memory[name]:,.0f}"])  # fmt: skip
+                     f"{min(ratios):.2f}-{max(ratios):.2f}", f"{runners[name].peak():,.0f}"])  # fmt: skip
+        runners[name].close()
     columns = ["implementation", "target tokens / CPU s", "pmd_lite is x times as fast", "rounds", "peak MiB"]
     caption = f"{words.shape}, {words.vocab:,} pieces, {words.rounds} x {words.steps} steps of <= {words.tokens} tokens"
     print(Table(columns, rows, best=None, digits=2, caption=caption).to_text())

@@ -115,14 +115,19 @@ class Sampler(Protocol):
         ...
 
 
+Scratch = tuple[Tensor, Tensor]
+"""Two [chunk, vocab] tensors whose contents nobody needs, of the dtype of the logits: memory that is there already."""
+
+
 class Target(Protocol):
     """What a student is to learn of a batch besides the gold tokens, asked for some consecutive tokens at a time."""
 
-    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
         """L_kd of a chunk of tokens, and its gradient on the student's logits z as push * softmax(z) - pull.
 
-        rows: which tokens. logits: [chunk, vocab] z, fp32 or better; log_z: [chunk] their logsumexp.
-        Returns: kd [chunk] in nats, pull [chunk, vocab] (the caller may overwrite it), push.
+        rows: which tokens. logits: [chunk, vocab] z, fp32 or better, not to be changed. scratch: room to compute in.
+        Returns: rest [chunk], pull [chunk, vocab], push, with L_kd = rest + push * logsumexp(z) in nats. The caller
+            only reads `pull`, but overwrites scratch[0] first: so it may lie in scratch[1].
         """
         ...
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks import gpu
 from benchmarks.padding import count, total
 from benchmarks.peers import SHAPES, Peer, labels, marian, textbook
-from benchmarks.training import make_batches, race
+from benchmarks.training import Runner, make_batches, race
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokens import EncodedSplit, TokenArray
 from pmd_lite.distillation.fused import Mix, projected_loss, token_states
@@ -93,7 +93,11 @@ def test_labels_are_the_targets_in_their_places() -> None:
 
 
 def test_engines_take_turns_on_the_same_batches() -> None:
-    found = race(["pmd_lite", "nn.Transformer"], "tiny", VOCAB, make_batches(VOCAB, 100, 5), rounds=2)
+    batches = make_batches(VOCAB, 100, 4)
+    runners = {name: Runner(name, "tiny", VOCAB, batches) for name in ("pmd_lite", "nn.Transformer")}
+    found = race(runners, len(batches), rounds=2)
+    for runner in runners.values():
+        runner.close()
     assert {name: len(rounds) for name, rounds in found.items()} == {"pmd_lite": 2, "nn.Transformer": 2}
     assert all(speed > 0 for rounds in found.values() for speed in rounds)
 

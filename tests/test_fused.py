@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
@@ -122,22 +123,34 @@ def test_what_the_k_best_say_of_the_gold_token() -> None:
 def test_gradcheck(alpha: float) -> None:
     case = Case(3)
 
-    def loss(hidden: Tensor, weight: Tensor) -> Tensor:
-        return projected_loss(hidden, weight, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))[0]
+    class Loss(torch.autograd.Function):
+        """The loss anew for every derivative, as gradcheck asks the same graph several times."""
+
+        @staticmethod
+        def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
+            ctx.save_for_backward(hidden, weight)
+            return projected_loss(hidden, weight, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))[0]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+            inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+            with torch.enable_grad():
+                loss, _ = projected_loss(*inputs, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))
+            return torch.autograd.grad(loss, inputs, grad)
 
     with chunks_of(4):
-        assert torch.autograd.gradcheck(loss, (case.hidden, case.weight))
+        assert torch.autograd.gradcheck(Loss.apply, (case.hidden, case.weight))
 
 
 def test_probabilities_kept_for_several_students_are_those_made_chunk_by_chunk() -> None:
     case = Case(1)
     kept = case.teachers.kept()
     assert isinstance(kept, TeacherProbs)
+    before = kept.p.clone()
     both = [projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5, t)) for t in (case.teachers, kept)]
     assert torch.equal(both[0][0], both[1][0])
     for a, b in zip(*(case.gradients(loss) for loss, _ in both), strict=True):
         assert torch.equal(a, b)
-    before = kept.p.clone()
     assert torch.equal(kept.p, before), "what is kept is read again by the next student"
 
 
@@ -187,6 +200,14 @@ def test_a_second_derivative_is_refused_in_words() -> None:
     loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix())
     with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
         torch.autograd.grad(loss, case.hidden, create_graph=True)
+
+
+def test_a_gradient_is_given_away_once_and_not_again() -> None:
+    case = Case(2)
+    loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix())
+    torch.autograd.grad(loss, case.hidden, retain_graph=True)
+    with pytest.raises(RuntimeError, match="once, not again"):
+        torch.autograd.grad(loss, case.hidden)
 
 
 def test_sums_alone_need_no_gradient() -> None:

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pmd_lite.interfaces import Target
+from pmd_lite.interfaces import Scratch, Target
 
-ELEMENTS, FEWEST = 2**20, 256
-"""A chunk holds about ELEMENTS logits, and FEWEST tokens at the least (256 was fastest for 2,500 to 32,000 pieces)."""
+ELEMENTS, FEWEST = 2**20, 128
+"""A chunk holds about ELEMENTS logits, and FEWEST tokens at the least (with fewer, the products get slower)."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class TeacherStates:
     parts: Sequence[tuple[Tensor, Tensor, float]]
     """(hidden [tokens, d_model], output weights [vocab, d_model], share); shares sum to 1. They get no gradient."""
 
-    def probs(self, rows: slice) -> Tensor:
-        """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better."""
-        mean: Tensor | None = None
-        for hidden, weight, share in self.parts:
-            p = torch.softmax(project(hidden[rows], weight), dim=-1)
+    def probs(self, rows: slice, scratch: Scratch | None = None) -> Tensor:
+        """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better; in scratch[1] if given."""
+        logits, mean = scratch or (None, None)
+        for number, (hidden, weight, share) in enumerate(self.parts):
+            p = torch.softmax(project(hidden[rows], weight, logits), dim=-1, out=mean if number == 0 else None)
             p = p if share == 1 else p.mul_(share)
-            mean = p if mean is None else mean.add_(p)
-        if mean is None:
+            mean = p if mean is None or number == 0 else mean.add_(p)
+        if mean is None or not self.parts:
             raise ValueError("distillation needs at least one teacher")
         return mean
 
-    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
         """Eq. 3 for one chunk: log Z - sum_w p_T(w) z_w, as p_T sums to 1."""
-        p = self.probs(rows)
-        return log_z - torch.linalg.vecdot(p, logits), p, 1.0
+        p = self.probs(rows, scratch)
+        return _negative_dot(p, logits, scratch[0]), p, 1.0
 
     def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
         """[chunk] log-probability the teachers give to the gold tokens."""
@@ -67,9 +67,9 @@ class TeacherProbs:
     p: Tensor
     """[tokens, vocab], rows sum to 1."""
 
-    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
         """Eq. 3 for one chunk."""
-        return log_z - torch.linalg.vecdot(self.p[rows], logits), self.p[rows].clone(), 1.0
+        return _negative_dot(self.p[rows], logits, scratch[0]), self.p[rows], 1.0
 
     def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
         """[chunk] log-probability of the gold tokens."""
@@ -109,7 +109,8 @@ def teacher_states(
             teacher.train(dropout)
         try:
             with torch.inference_mode():
-                parts.append((token_states(teacher, src, trg_in, keep), output_weight(teacher).detach(), share))
+                hidden = for_products(token_states(teacher, src, trg_in, keep))
+                parts.append((hidden, output_weight(teacher).detach().to(hidden.dtype), share))
         finally:
             if was_training != dropout:
                 teacher.train(was_training)
@@ -128,9 +129,22 @@ def output_weight(model: nn.Module) -> Tensor:
     return weight
 
 
-def project(hidden: Tensor, weight: Tensor) -> Tensor:
-    """Logits in fp32 or better; the product itself in the states' precision. [n, d], [vocab, d] -> [n, vocab]."""
+def for_products(hidden: Tensor) -> Tensor:
+    """States in the precision of matrix products: autocast's, where it is on."""
+    kind = hidden.device.type
+    return hidden.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else hidden
+
+
+def project(hidden: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+    """Logits in fp32 or better; the product itself in the states' precision. [n, d], [vocab, d] -> [n, vocab].
+
+    out: [n, vocab], fp32 or better, to be filled instead of new memory.
+    """
+    if out is not None and out.dtype == hidden.dtype:
+        return torch.matmul(hidden, weight.t(), out=out)
     logits = torch.matmul(hidden, weight.to(hidden.dtype).t())
+    if out is not None:
+        return out.copy_(logits)
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
@@ -143,8 +157,7 @@ def projected_loss(hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: floa
     Returns: (loss [], sums [3]): what to differentiate, and L_ce, L_kd (gated), plain NLL without gradient. All summed
         over tokens, in nats. Differentiating the gradient itself is refused with RuntimeError.
     """
-    if torch.is_autocast_enabled(hidden.device.type):
-        hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
+    hidden = for_products(hidden)
     loss, sums = _ProjectedLoss.apply(hidden, weight, gold, smoothing, mix)  # type: ignore[no-untyped-call]
     return loss, sums
 
@@ -161,7 +174,7 @@ class _ProjectedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wanted = any(ctx.needs_input_grad[:2])
         sums, grad_hidden, grad_weight = _sweep(hidden, weight, gold, smoothing, mix, wanted)
-        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.gradients = (grad_hidden, grad_weight)
         ctx.mark_non_differentiable(sums)
         ctx.set_materialize_grads(False)
         return mix.ce * sums[0] + mix.kd * sums[1], sums
@@ -175,23 +188,30 @@ class _ProjectedLoss(torch.autograd.Function):
             )
         if grad_loss is None:
             return None, None, None, None, None
-        hidden, weight = ctx.saved_tensors
-        return hidden * grad_loss.to(hidden.dtype), weight * grad_loss, None, None, None
+        if ctx.gradients is None:
+            raise RuntimeError("projected_loss gives its gradient away: it can be differentiated once, not again")
+        (hidden, weight), ctx.gradients = ctx.gradients, None  # scaled in place: [vocab, d_model] twice is too much
+        return hidden.mul_(grad_loss.to(hidden.dtype)), weight.mul_(grad_loss), None, None, None
 
 
 def _sweep(
     hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: float, mix: Mix, gradients: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All chunks in turn -> sums [3], and the gradients of the mixed loss on hidden and weight (empty if unwanted)."""
-    tokens, vocab = len(hidden), len(weight)
     gate = _gates(hidden, weight, gold, mix) if mix.gate is not None and mix.kd else None
     used = weight.detach().to(hidden.dtype)  # cast once, not once a chunk
     grad_hidden = torch.empty_like(hidden) if gradients else hidden.new_empty(0)
     grad_weight = torch.zeros_like(weight) if gradients else weight.new_empty(0)
     sums: Tensor | None = None
-    for rows in chunks(tokens, vocab):
-        logits = project(hidden[rows], used)
-        found, grad = _chunk(logits, gold[rows], smoothing, mix, rows, None if gate is None else gate[rows], gradients)
+    parts = chunks(len(hidden), len(weight))
+    space = _space(hidden, len(weight), parts)
+    for rows in parts:
+        logits, *scratch = (whole[: rows.stop - rows.start] for whole in space)
+        project(hidden[rows], used, logits)
+        found, grad = _chunk(
+            logits, gold[rows], smoothing, mix, rows, None if gate is None else gate[rows], (scratch[0], scratch[1]),
+            gradients,
+        )  # fmt: skip
         sums = found if sums is None else sums + found
         if grad is not None:
             grad = grad.to(hidden.dtype)
@@ -205,35 +225,50 @@ def _sweep(
     return sums, grad_hidden, grad_weight
 
 
+def _space(hidden: Tensor, vocab: int, parts: Sequence[slice]) -> list[Tensor]:
+    """Three [chunk, vocab] tensors that all chunks share: the system hands out fresh memory page by page, slowly."""
+    longest = max((rows.stop - rows.start for rows in parts), default=0)
+    dtype = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    return [torch.empty(longest, vocab, dtype=dtype, device=hidden.device) for _ in range(3)]
+
+
 def _chunk(
-    logits: Tensor, gold: Tensor, smoothing: float, mix: Mix, rows: slice, gate: Tensor | None, gradients: bool
-) -> tuple[Tensor, Tensor | None]:
-    """One chunk -> its [3] sums, and the gradient [chunk, vocab] on its logits."""
+    logits: Tensor, gold: Tensor, smoothing: float, mix: Mix, rows: slice, gate: Tensor | None, scratch: Scratch,
+    gradients: bool,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """One chunk -> its [3] sums, and the gradient [chunk, vocab] on its logits, which lies in `scratch`."""
     vocab = logits.shape[-1]
     other = smoothing / (vocab - 1)
-    highest = logits.amax(-1, keepdim=True)
-    weights = (logits - highest).exp_()  # p before it is divided by its sum
-    total = weights.sum(-1, keepdim=True)
-    log_z = (highest + total.log())[:, 0]
-    nll = log_z - logits.gather(-1, gold[:, None])[:, 0]
-    ce = nll if smoothing == 0 else (1 - smoothing - other) * nll + other * (vocab * log_z - logits.sum(-1))
-    kd, pull, push = torch.zeros_like(ce), None, 0.0
+    rest, pull, push = torch.zeros_like(logits[:, 0]), None, 0.0
     if mix.kd:
         if mix.target is None:
             raise ValueError("a weight above 0 needs what a teacher predicts")
-        kd, pull, push = mix.target.kd(rows, logits, log_z)
-        kd = kd if gate is None else gate * kd
+        rest, pull, push = mix.target.kd(rows, logits, scratch)
+    p = torch.softmax(logits, dim=-1, out=scratch[0])
+    log_z = logits.amax(-1) - p.amax(-1).log()  # the likeliest token has p = exp(z) / Z, far from underflow
+    nll = log_z - logits.gather(-1, gold[:, None])[:, 0]
+    ce = nll if smoothing == 0 else (1 - smoothing - other) * nll + other * (vocab * log_z - logits.sum(-1))
+    kd = rest + push * log_z
+    kd = kd if gate is None else gate * kd
     sums = torch.stack([ce.sum(), kd.sum(), nll.sum()])
     if not gradients:
         return sums, None
-    trust = mix.kd if gate is None else mix.kd * gate[:, None]
-    grad = weights.mul_((mix.ce + push * trust) / total)
+    grad = p
+    if gate is not None:
+        grad.mul_(mix.ce + push * mix.kd * gate[:, None])
+    elif mix.ce + push * mix.kd != 1:
+        grad.mul_(mix.ce + push * mix.kd)
     if smoothing:
         grad.sub_(mix.ce * other)
     grad.scatter_add_(1, gold[:, None], torch.full_like(log_z, -mix.ce * (1 - smoothing - other))[:, None])
     if pull is not None:
-        grad.sub_(pull.mul_(trust))
+        grad.sub_(pull, alpha=mix.kd) if gate is None else grad.addcmul_(pull, gate[:, None], value=-mix.kd)
     return sums, grad
+
+
+def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor) -> Tensor:
+    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both."""
+    return torch.mul(p, logits, out=scratch).sum(-1).neg_()
 
 
 def _gates(hidden: Tensor, weight: Tensor, gold: Tensor, mix: Mix) -> Tensor:

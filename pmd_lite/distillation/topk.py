@@ -22,6 +22,7 @@ from pmd_lite.data.tokens import EncodedSplit, Ints
 from pmd_lite.distillation.fused import chunks, output_weight, project, token_states
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Scratch
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,15 @@ class TopKTarget:
     best: TopK
     temperature: float
 
-    def kd(self, rows: slice, logits: Tensor, log_z: Tensor) -> tuple[Tensor, Tensor, float]:
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
         """theta^2 times the cross-entropy to q at temperature theta; its gradient on z is theta (p_theta - q)."""
         theta, ids = self.temperature, self.best.ids[rows]
         q = probs(self.best.logits[rows] / theta).to(logits.dtype)
-        logp = logits - log_z[:, None] if theta == 1 else log_probs(logits / theta)
-        loss = -(theta**2) * (q * logp.gather(-1, ids)).sum(-1)
-        pull = logp.exp_().mul_(-theta) if theta != 1 else torch.zeros_like(logits)
-        return loss, pull.scatter_add_(-1, ids, theta * q), float(theta == 1)
+        if theta == 1:
+            return -(q * logits.gather(-1, ids)).sum(-1), scratch[1].zero_().scatter_add_(-1, ids, q), 1.0
+        logp = log_probs(logits / theta)
+        rest = -(theta**2) * (q * logp.gather(-1, ids)).sum(-1)
+        return rest, logp.exp_().mul_(-theta).scatter_add_(-1, ids, theta * q), 0.0
 
     def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
         """[chunk] log q of the gold tokens, -inf where they are not among the best."""

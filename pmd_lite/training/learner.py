@@ -113,6 +113,7 @@ class Learner:
     def finish(self, group: Group = ALONE, sums: Tensor | None = None) -> None:
         """Clip, step, advance the schedule. Order: sum over ranks, unscale, clip, step, update the scaler.
 
+        The gradients are let go, so that those of one student do not take memory while another one trains.
         sums: any numbers to be summed over the ranks of `group` along with the gradients, in place.
         """
         o = self.config.optim
@@ -125,6 +126,7 @@ class Learner:
             nn.utils.clip_grad_norm_(self.model.parameters(), o.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
 
     @property
     def lr(self) -> float:
