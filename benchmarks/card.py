@@ -47,7 +47,7 @@ class Card:
 
     device: torch.device
     size: Size
-    compile_with: str
+    compiled: bool
 
     def seconds(self, work: Callable[[], object], rounds: int = 3) -> float:
         """Median over rounds, after one that does not count."""

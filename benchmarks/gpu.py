@@ -76,10 +76,8 @@ def training(card: Card) -> None:
     device = str(card.device)
     for precision in ("fp32", "bf16", *(["fp16"] if card.device.type == "cuda" else [])):
         measure(f"pmd_lite {precision}", Ours(size.shape, size.vocab, device, precision))
-    if card.compile_with != "off":
-        ours: Any = Ours(size.shape, size.vocab, device, "bf16")
-        ours.model.hidden = torch.compile(ours.model.hidden, backend=card.compile_with)
-        measure(f"pmd_lite bf16, torch.compile ({card.compile_with})", ours)
+    if card.compiled:
+        measure("pmd_lite bf16, compile=True", Ours(size.shape, size.vocab, device, "bf16", compiled=True))
     for name, build in (("nn.Transformer", textbook), ("Marian", marian)):
         try:
             peer = build(size.shape, size.vocab)
@@ -209,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--compile", default="inductor", help="backend of torch.compile, or off")
+    parser.add_argument("--no-compile", action="store_true", help="leave out the row of compile=True")
     words = parser.parse_args(arguments)
     if words.device == "cuda" and not torch.cuda.is_available():
         print("No CUDA device here (torch.cuda.is_available() is False). To see that this code runs: "
@@ -218,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words.device == "cpu" and not words.tiny:
         print("On a CPU only --tiny: the full sizes would take hours.", file=sys.stderr)
         raise SystemExit(2)
-    card = Card(torch.device(words.device), TINY if words.tiny else FULL, words.compile)
+    card = Card(torch.device(words.device), TINY if words.tiny else FULL, not words.no_compile)
     print(f"{describe(card.device)}; PyTorch {torch.__version__}" + "; tiny, no figures to quote" * words.tiny)
     for name in words.only:
         started = now(card.device)

@@ -34,9 +34,11 @@ JOEY_PAD = 1
 class Ours:
     """The path that training takes: Learner, fused loss."""
 
-    def __init__(self, shape: str, vocab: int, device: str = "cpu", precision: str = "fp32"):
+    def __init__(
+        self, shape: str, vocab: int, device: str = "cpu", precision: str = "fp32", compiled: bool = False
+    ):
         config = pmd.preset("small", **SHAPES[shape], dropout=DROPOUT, label_smoothing=SMOOTHING, lr=LR, warmup=1,
-                            precision=precision, device=device)  # fmt: skip
+                            precision=precision, device=device, compile=compiled)  # fmt: skip
         self.learner = Learner(vocab, config, torch.device(device), 0)
         self.model = self.learner.model
 

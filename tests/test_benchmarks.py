@@ -114,7 +114,7 @@ def test_padding_counted_by_hand() -> None:
 
 
 def test_the_gpu_benchmark_runs_at_toy_size(capsys: pytest.CaptureFixture[str]) -> None:
-    gpu.main(["--device", "cpu", "--tiny", "--compile", "off"])
+    gpu.main(["--device", "cpu", "--tiny", "--no-compile"])
     said = capsys.readouterr().out
     assert all(f"== {name}" in said for name in gpu.PARTS)
     assert "no figures to quote" in said

@@ -10,7 +10,7 @@ from conftest import MakeTrainer
 from test_resume import assert_same
 
 from pmd_lite.training import precision
-from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_onednn
+from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_products
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Interrupted, Student
 
@@ -18,17 +18,23 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
-    ("error", "speedup", "onednn", "says"),
+    ("error", "speedup", "bf16", "expected", "says"),
     [
-        (4e-7, 2.3, True, "exact and 2.3 times as fast"),
-        (4e-7, 1.0, False, "no faster"),
-        (3e-3, 4.0, False, "less precision"),  # a processor that computes it in bf16
-        (float("nan"), 3.0, False, "less precision"),
+        (4e-7, 2.3, 0.1, (True, None), "exact and 2.3 times as fast"),
+        (4e-7, 1.0, 0.1, (False, None), "no faster"),
+        (3e-3, 4.0, 1.9, (False, None), "less precision"),  # a processor that computes it in bf16
+        (float("nan"), 3.0, 1.0, (False, None), "less precision"),
+        (3e-3, 4.0, 2.1, (False, torch.bfloat16), "bf16, in which products are 2.1 times as fast"),
+        (4e-7, 2.3, 4.5, (True, None), "exact and 2.3 times"),  # less than twice as fast as exact fp32
+        (4e-7, 2.3, 4.7, (False, torch.bfloat16), "4.7 times as fast"),
     ],
 )
-def test_onednn_is_taken_only_if_exact_and_faster(error: float, speedup: float, onednn: bool, says: str) -> None:
-    found = for_cpu(error, speedup)
-    assert (found.onednn, found.dtype, found.scaled) == (onednn, None, False)
+def test_what_a_cpu_gets(
+    error: float, speedup: float, bf16: float, expected: tuple[bool, torch.dtype | None], says: str
+) -> None:
+    found = for_cpu(error, speedup, bf16)
+    assert (found.onednn, found.dtype) == expected
+    assert not found.scaled
     assert says in found.why
 
 
@@ -48,9 +54,9 @@ def test_what_is_asked_for_is_done() -> None:
 def test_the_trial_product_is_exact_where_the_switch_changes_nothing() -> None:
     """By whatever route, fp32 or bf16: far from garbage; and neither random state nor switch have moved."""
     before = torch.get_rng_state(), torch.get_float32_matmul_precision()
-    error, speedup = try_onednn.__wrapped__()
+    error, speedup, bf16 = try_products.__wrapped__(64)
     assert 1e-8 < error < 1e-2
-    assert speedup > 0
+    assert min(speedup, bf16) > 0
     assert list(differences(before[0], torch.get_rng_state())) == []
     assert torch.get_float32_matmul_precision() == before[1]
 
@@ -67,7 +73,7 @@ def test_training_by_the_other_route_is_the_same_up_to_rounding(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = []
-    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 2.0))
+    monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 2.0, 1.0))
     plain = make_trainer("auto-pmd", eps=1e-3)
     plain.run()
     auto = make_trainer("auto-pmd", eps=1e-3, precision="auto")
@@ -82,7 +88,7 @@ def test_training_by_the_other_route_is_the_same_up_to_rounding(
     auto.run()
     assert set(seen) == {"medium"}
     assert "precision auto: fp32 through oneDNN, exact and 2.0 times as fast here" in capsys.readouterr().out
-    if try_onednn()[0] < precision.EXACT:
+    if try_products(64)[0] < precision.EXACT:
         for one, other in zip(plain.students, auto.students, strict=True):
             for a, b in zip(one.learner.model.parameters(), other.learner.model.parameters(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
@@ -92,7 +98,7 @@ def test_a_resumed_run_keeps_the_route_it_began_with(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Timing decides, and on a busy machine it may decide otherwise the next time: the checkpoint remembers."""
-    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 2.0))
+    monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 2.0, 1.0))
     make_trainer("auto-pmd", path=tmp_path / "whole", precision="auto").run()
     first = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
     update = first.update
@@ -104,7 +110,7 @@ def test_a_resumed_run_keeps_the_route_it_began_with(
     monkeypatch.setattr(first, "update", interrupted)
     with pytest.raises(Interrupted):
         first.run()
-    monkeypatch.setattr(precision, "try_onednn", lambda: (1e-7, 1.0))
+    monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 1.0, 1.0))
     second = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
     assert not second.students[0].learner.precision.onednn
     second.run()

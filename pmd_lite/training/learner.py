@@ -63,12 +63,30 @@ class Learner:
             self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
             fused=device.type in ("cpu", "cuda"),
         )  # fmt: skip
-        self.use(choose(config.train.precision, device))
+        self.use(choose(config.train.precision, device, config.model.d_model))
+        if config.train.compile:
+            self._compile()
 
     def use(self, precision: Precision) -> None:
         """Compute with these numbers from now on."""
         self.precision = precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision.scaled)
+
+    def _compile(self) -> None:
+        """Let PyTorch make its own code for a layer's forward and backward pass: layers, and students, share it.
+
+        Raises: UserError where it cannot.
+        """
+        try:
+            torch.compile(torch.sin)(torch.zeros(2, device=self.device))
+        except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
+            reason = str(error).strip().partition("\n")[0]
+            raise UserError(
+                f"compile=True: PyTorch cannot compile for {self.device.type} here ({reason}). A CPU needs a C++ "
+                "compiler, CUDA needs Triton. Or set compile=False"
+            ) from None
+        for layer in (*self.model.encoder, *self.model.decoder):
+            layer.compile(dynamic=True)  # one code for all lengths
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The precision of forward passes; losses are fp32 inside it all the same."""
@@ -146,7 +164,9 @@ class Learner:
     def copy(self) -> Learner:
         """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""
         twin = copy.copy(self)
-        twin.model = copy.deepcopy(self.model)
+        twin.model = copy.deepcopy(self.model)  # without compiled code
+        if self.config.train.compile:
+            twin._compile()
         twin.optimizer = torch.optim.Adam(twin.model.parameters(), **_adam_arguments(self.optimizer))
         twin.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         twin.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaler.is_enabled())

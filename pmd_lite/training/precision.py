@@ -1,23 +1,24 @@
 """Which numbers to compute with: fp32, bf16, fp16, or what is best on this machine, with the reason in words.
 
-`auto` means: on CUDA bf16 where the card computes in it, else fp16. On a CPU fp32, but by the faster of PyTorch's two
-routes for matrix products: its default library, or oneDNN. On processors of some makers the default takes a slow path,
-and oneDNN is twice as fast at the same accuracy. On others the same switch makes PyTorch compute in bf16. So the switch
-is tried out on one product, and used only if that stays exact and gets faster.
+`auto` means: on CUDA bf16 where the card computes in it, else fp16. On a CPU a product of the model's size is tried by
+three routes. oneDNN instead of PyTorch's default library is twice as fast at the same accuracy on processors of some
+makers; on others the same switch makes PyTorch compute in bf16, so it is used only if the product stays exact. bf16
+autocast is several times as fast where the processor has instructions for it, and ten times as slow where it has not.
 """
 
 from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
-EXACT, WORTH_IT = 1e-5, 1.2
-"""Largest relative error that still is fp32 (measured: 1e-7 to 1e-6; bf16 is near 3e-3), smallest speed-up."""
+EXACT, WORTH_IT, BF16_WORTH_IT = 1e-5, 1.2, 2.0
+"""Largest relative error that still is fp32 (measured: 1e-7 to 1e-6; bf16 is near 3e-3); smallest speed-up of a product
+for which oneDNN is taken, and bf16 (at 2.3 a whole update was 1.5 times as fast, at 3.8 twice, at 1.5 slower)."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class Precision:
             torch.set_float32_matmul_precision(before)
 
 
-def choose(wanted: str, device: torch.device) -> Precision:
-    """The precision for `fp32`, `bf16`, `fp16` or `auto` on a device."""
+def choose(wanted: str, device: torch.device, d_model: int = 512) -> Precision:
+    """The precision for `fp32`, `bf16`, `fp16` or `auto` on a device, for a model of this width."""
     if wanted != "auto":
         return Precision({"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted])
     if device.type == "cuda":
         return for_cuda(torch.cuda.get_device_capability(device))
     if device.type == "cpu":
-        return for_cpu(*try_onednn())
+        return for_cpu(*try_products(d_model))
     return Precision(why=f"auto: {device.type} computes in fp32 here")
 
 
@@ -65,37 +66,47 @@ def for_cuda(capability: tuple[int, int]) -> Precision:
     return Precision(torch.float16, why=f"auto: this card (compute capability {version}) is fast in fp16, not bf16")
 
 
-def for_cpu(error: float, speedup: float) -> Precision:
-    """From what the trial product showed: its relative error, and how many times faster than by default it was."""
-    if not error <= EXACT:  # NaN included
-        return Precision(why=f"auto: fp32; oneDNN would compute with less precision here (relative error {error:.0e})")
-    if speedup < WORTH_IT:
-        return Precision(why=f"auto: fp32; oneDNN is no faster here ({speedup:.1f} times the default's speed)")
-    return Precision(onednn=True, why=f"auto: fp32 through oneDNN, exact and {speedup:.1f} times as fast here")
+def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
+    """From what a trial product showed: oneDNN's relative error, and how many times as fast as by default it was by
+    oneDNN and in bf16."""
+    exact = error <= EXACT  # not if it is NaN
+    fp32 = onednn if exact and onednn >= WORTH_IT else 1.0
+    if bf16 >= BF16_WORTH_IT * fp32:
+        return Precision(torch.bfloat16, why=f"auto: bf16, in which products are {bf16:.1f} times as fast here")
+    if fp32 > 1:
+        return Precision(onednn=True, why=f"auto: fp32 through oneDNN, exact and {onednn:.1f} times as fast here")
+    if exact:
+        return Precision(why=f"auto: fp32; oneDNN is no faster here ({onednn:.1f} times the default's speed)")
+    return Precision(why=f"auto: fp32; oneDNN would compute with less precision here (relative error {error:.0e})")
 
 
 @functools.cache
-def try_onednn() -> tuple[float, float]:
-    """(relative error against float64, speed-up over the default) of one product of usual size, once per process.
+def try_products(d_model: int) -> tuple[float, float, float]:
+    """(oneDNN's relative error against float64, its speed-up over the default, that of bf16), once per process.
 
-    Leaves PyTorch's random state and its switch as they were. Takes a few hundredths of a second.
+    The product is that of a feed-forward layer on a thousand tokens; bf16 includes the conversions around it, as under
+    autocast. Leaves PyTorch's random state and its switch as they were. Takes a few hundredths of a second.
     """
     rng = torch.Generator().manual_seed(0)
-    a, b = torch.randn(1024, 512, generator=rng), torch.randn(512, 1024, generator=rng)
-    exact = a.double() @ b.double()
+    x, w = torch.randn(1024, d_model, generator=rng), torch.randn(d_model, 4 * d_model, generator=rng)
+    half = w.bfloat16()
+    exact = x.double() @ w.double()
     before = torch.get_float32_matmul_precision()
-    seconds, error = {}, 0.0
     try:
-        for route in ("highest", "medium"):
-            torch.set_float32_matmul_precision(route)
-            error = float((a @ b - exact).norm() / exact.norm())
-            seconds[route] = min(_timed(a, b) for _ in range(5))
+        torch.set_float32_matmul_precision("highest")
+        default, bf16 = _seconds(lambda: x @ w), _seconds(lambda: (x.bfloat16() @ half).float())
+        torch.set_float32_matmul_precision("medium")
+        onednn, error = _seconds(lambda: x @ w), float((x @ w - exact).norm() / exact.norm())
     finally:
         torch.set_float32_matmul_precision(before)
-    return error, seconds["highest"] / seconds["medium"]
+    return error, default / onednn, default / bf16
 
 
-def _timed(a: torch.Tensor, b: torch.Tensor) -> float:
-    started = time.perf_counter()
-    torch.mm(a, b)
-    return time.perf_counter() - started
+def _seconds(compute: Callable[[], object]) -> float:
+    """The least of five, after one for warmth."""
+    taken = []
+    for _ in range(6):
+        started = time.perf_counter()
+        compute()
+        taken.append(time.perf_counter() - started)
+    return min(taken[1:])

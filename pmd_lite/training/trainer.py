@@ -60,6 +60,8 @@ class Trainer:
             self.students = [
                 Student(i, first_seat + i, encoded, config, sampler, self.device) for i, sampler in enumerate(samplers)
             ]
+        for student in self.students:  # "auto" goes by timing, and ranks must not differ
+            student.learner.use(self.group.rank_0s(student.learner.precision))
         models = [student.learner.model for student in self.students]
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
         epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
