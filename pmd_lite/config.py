@@ -122,6 +122,9 @@ class TrainConfig:
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
     """Micro-batches per update, each of one pair with its own alpha; normalised by all their target tokens together."""
+    turns: Literal["in-turn", "together"] = "in-turn"
+    """in-turn (Alg. 1): a student learns from the others as they are, updated in this step or not. together: as they
+    were before the step; then every student may be trained by a process of its own, whatever `accumulate` is."""
     draws: Literal["iid", "stratified"] = "stratified"
     """iid: each pair drawn from P_i as in Alg. 1. stratified: the same expectation with less variance."""
     eval_every: int = 0

@@ -91,6 +91,29 @@ def test_student_2_learns_from_the_updated_student_1(
     assert seen == [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 2, 1), (0, 2, 2), (1, 3, 2)]
 
 
+def test_together_each_learns_from_the_other_as_it_was(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of both at the time of every teacher pass: those of before the step, where Alg. 1 has one step ahead."""
+    trainer = make_trainer("bi-pmd", alpha=0.5, start=0.0, steps=3, turns="together")
+    real, seen = trainer.target, []
+
+    def spy(student: int, batch: Any, *rest: Any) -> torch.Tensor:
+        seen.append((student, trainer.students[0].learner.updates, trainer.students[1].learner.updates))
+        return real(student, batch, *rest)
+
+    monkeypatch.setattr(trainer, "target", spy)
+    trainer.run()
+    assert seen == [(0, 0, 0), (1, 0, 0), (0, 1, 1), (1, 1, 1), (0, 2, 2), (1, 2, 2)]
+
+
+def test_one_student_alone_takes_no_notice_of_turns(make_trainer: MakeTrainer) -> None:
+    runs = [make_trainer("tau=1", turns=turns) for turns in ("in-turn", "together")]
+    for run in runs:
+        run.run()
+    assert list(differences(*(clone(run.students[0].learner.model.state_dict()) for run in runs))) == []
+
+
 def test_no_gradient_reaches_the_teacher(make_trainer: MakeTrainer) -> None:
     trainer = make_trainer("bi-pmd", alpha=0.5)
     teacher = trainer.students[1].learner.model

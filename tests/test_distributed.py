@@ -20,6 +20,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.launching import launch
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, check_enough_work
+from pmd_lite.training.together import check_one_each
 from pmd_lite.training.trainer import Interrupted, Trainer
 
 WORLD: dict[str, Any] = {
@@ -106,6 +107,59 @@ def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="accumulate=1: an update has fewer micro-batches than there are processes"):
         together(tmp_path / "run", 2, accumulate=1)
     check_enough_work(Group(size=5), 5)
+
+
+def same_moments(a: Run, b: Run) -> None:
+    """Checkpoints hold the same Adam state for every student."""
+    states = [run.dir.load_checkpoint() for run in (a, b)]
+    assert states[0] is not None
+    assert states[1] is not None
+    for one, two in zip(states[0][1]["students"], states[1][1]["students"], strict=True):
+        ours, theirs = (x["learner"]["optimizer"]["state"] for x in (one, two))
+        assert ours.keys() == theirs.keys()
+        assert ours
+        for name in ours:
+            for part in ("step", "exp_avg", "exp_avg_sq"):
+                torch.testing.assert_close(ours[name][part], theirs[name][part], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["auto-pmd", "multiuat"])
+def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
+    """turns=together: with one micro-batch an update, which could not be shared; searches and samplers included."""
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 160, "turns": "together", "samplers": ["tau=1", "tau=5"]}
+    if method == "multiuat":
+        words["samplers"] = ["multiuat", "multiuat"]
+        method = "bi-pmd"
+    run = together(tmp_path / "two", 2, method, **words)
+    whole = alone(tmp_path / "one", method, **words)
+    same_run(whole, run)
+    same_moments(whole, run)
+
+
+def test_together_a_run_goes_on_with_one_process_for_each_student(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: dict[str, Any] = {"accumulate": 2, "turns": "together"}
+    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    gradients = Trainer.gradients
+
+    def interrupted(self: Trainer, *args: Any) -> Any:
+        self._asked = self._asked or self.clock.step == 5
+        return gradients(self, *args)
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):
+        patched.setattr(Trainer, "gradients", interrupted)
+        alone(out, **words)
+    run = together(out, 2, **words)
+    same_run(whole, run)
+    same_moments(whole, run)
+
+
+def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
+    for size in (1, 2):
+        check_one_each(Group(size=size), 2)
+    with pytest.raises(UserError, match=r"3 processes for 2 students. .* start 2, or one for all of them"):
+        check_one_each(Group(size=3), 2)
 
 
 def test_alone_nothing_is_sent() -> None:

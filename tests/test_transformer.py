@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pmd_lite.model import layers
-from pmd_lite.model.layers import attend, positions_table
+from pmd_lite.model.layers import attend, drop, positions_table
 from pmd_lite.model.transformer import Transformer
 
 PAD, BOS, EOS, VOCAB = 0, 2, 3, 23
@@ -75,6 +75,35 @@ def test_attention_dropout_drops_whole_weights_and_rescales_the_rest(route: str)
     kept = weights > 0
     torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 0.5 / 0.8))
     assert 0.75 < kept.float().mean() < 0.85
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_drop_drops_at_its_rate_independently_and_rescales_the_rest(rate: float) -> None:
+    """Rate, neighbours (four numbers share a random word) and the mean, each within five standard deviations."""
+    torch.manual_seed(0)
+    n = 2**18
+    x = torch.ones(n - 3, requires_grad=True)
+    y = drop(x, rate, True)
+    zero = (y == 0).double()
+    spread = math.sqrt(rate * (1 - rate) / n)
+    assert zero.mean().item() == pytest.approx(rate, abs=5 * spread)
+    torch.testing.assert_close(y[y != 0], torch.full_like(y[y != 0], 1 / (1 - rate)), rtol=2e-4, atol=0)
+    for lag in (1, 2, 3, 4):
+        both = (zero[lag:] * zero[:-lag]).mean().item()
+        assert both == pytest.approx(rate**2, abs=5 * math.sqrt(rate**2 * (1 - rate**2) / n) + 2 * rate * 5 * spread)
+    for part in range(4):
+        assert zero[part::4].mean().item() == pytest.approx(rate, abs=10 * spread)
+    assert y.mean().item() == pytest.approx(1, abs=5 * spread / (1 - rate))
+    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], y.detach()), "what is dropped gets no gradient"
+
+
+def test_drop_leaves_everything_where_nothing_is_to_be_dropped() -> None:
+    x = torch.randn(3, 5)
+    before = torch.get_rng_state()
+    assert torch.equal(drop(x, 0.3, False), x)
+    assert torch.equal(drop(x, 0.0, True), x)
+    assert torch.equal(before, torch.get_rng_state())
+    assert drop(x.bfloat16(), 0.3, True).dtype == torch.bfloat16
 
 
 def test_plain_attention_is_chosen_under_autocast_only(monkeypatch: pytest.MonkeyPatch) -> None:

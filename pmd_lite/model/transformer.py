@@ -22,6 +22,7 @@ from pmd_lite.model.layers import (
     LayerConfig,
     Norm,
     at_least_one,
+    drop,
     embedding_table,
     one_of,
     positions_table,
@@ -173,7 +174,7 @@ class Transformer(nn.Module):
         if not start < end <= self.max_len:
             raise ValueError(f"a sequence must have 1 to {self.max_len} tokens (the model's max_len), not {end}.")
         x = table(ids) * math.sqrt(self.d_model) + self.positions[start:end]
-        return F.dropout(norm(x), self.dropout, self.training)
+        return drop(norm(x), self.dropout, self.training)
 
     def _source_mask(self, src: Tensor) -> Tensor:
         """True at real source tokens [batch, 1, 1, src_len].

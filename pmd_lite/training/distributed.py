@@ -68,12 +68,25 @@ class Group:
         dist.all_reduce(votes, op=dist.ReduceOp.MAX, group=self.control)
         return bool(votes.item())
 
+    def spread(self, rank: int, tensors: Sequence[Tensor]) -> None:
+        """Give the contents of these tensors on one rank to all, in place and in one message."""
+        if self.size == 1:
+            return
+        flat = torch.cat([x.reshape(-1).float() for x in tensors])
+        dist.broadcast(flat, src=rank)
+        for x, part in zip(tensors, flat.split([x.numel() for x in tensors]), strict=True):
+            x.copy_(part.view_as(x))
+
     def rank_0s(self, value: Any) -> Any:
         """What rank 0 holds, on every rank."""
+        return self.of_rank(0, value)
+
+    def of_rank(self, rank: int, value: Any) -> Any:
+        """What one rank holds, on every rank. It travels through CPU memory."""
         if self.size == 1:
             return value
         box = [value]
-        dist.broadcast_object_list(box, src=0, group=self.control)
+        dist.broadcast_object_list(box, src=rank, group=self.control)
         return box[0]
 
     def barrier(self) -> None:

@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 
-def clone(state: Any) -> Any:
-    """A deep copy of nested dicts, lists and tuples whose tensors share no memory with the original.
+def clone(state: Any, device: str | None = None) -> Any:
+    """A deep copy of nested dicts, lists and tuples whose tensors share no memory with the original; on a device.
 
     `state_dict()` alone returns live references; keeping those instead of a copy is how the released code lost its
     rollback.
     """
     if isinstance(state, Tensor):
-        return state.detach().clone()
+        return state.detach().to(device or state.device, copy=True)
     if isinstance(state, dict):
-        return {key: clone(value) for key, value in state.items()}
+        return {key: clone(value, device) for key, value in state.items()}
     if isinstance(state, (list, tuple)):
-        return type(state)(clone(value) for value in state)
+        return type(state)(clone(value, device) for value in state)
     return state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +19,20 @@ from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.training.learner import Learner, derive_seed
 
 _NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one update of one student will train on."""
+
+    draws: list[Draw]
+    alphas: list[float]
+    """[micro-batch] weights of distillation."""
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of all micro-batches, which normalise the loss."""
+        return sum(draw.tokens for draw in self.draws)
 
 
 class Student:

@@ -28,14 +28,15 @@ from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
 from pmd_lite.training.dev import greedy_bleu
-from pmd_lite.training.distributed import check_enough_work, current, shared
+from pmd_lite.training.distributed import Group, check_enough_work, current, shared
 from pmd_lite.training.learner import derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import preserved_rng
-from pmd_lite.training.student import Student
+from pmd_lite.training.student import Plan, Student
+from pmd_lite.training.together import check_one_each, share_moments, step_together
 from pmd_lite.training.weights import load_weights
 
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
@@ -54,7 +55,11 @@ class Trainer:
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
         self.group = current()
-        check_enough_work(self.group, config.train.accumulate)
+        self.together = config.train.turns == "together"
+        if self.together:
+            check_one_each(self.group, len(samplers))
+        else:
+            check_enough_work(self.group, config.train.accumulate)
         self.device = pick_device(config.train.device, config.train.precision)
         with preserved_rng():
             self.students = [
@@ -100,22 +105,35 @@ class Trainer:
 
     def update(self, student: Student) -> int:
         """Alg. 1, lines 4-6, for one student; returns the target tokens it trained on."""
-        learner, draws = student.learner, student.draw(self.config.train.accumulate)
-        started, dropout = self.clock.step > self.clock.start, self.config.distill.resolved.teacher_dropout
-        alphas = [self.distiller.weight(student.index, draw.pair) if started else 0.0 for draw in draws]
-        tokens = sum(draw.tokens for draw in draws)
-        sums = torch.zeros(len(draws), 3, device=self.device)
-        learner.begin()
-        for micro in self.group.mine(len(draws)):
-            batch, alpha = draws[micro].batch().to(self.device), alphas[micro]
+        plan = self.plan(student)
+        sums = self.gradients(student, plan, self.group)
+        student.learner.finish(self.group, sums)
+        self.record(student, plan, sums)
+        return plan.tokens
+
+    def plan(self, student: Student) -> Plan:
+        """Lines 4 and 5: what the student will train on, and how much it will be taught."""
+        draws, started = student.draw(self.config.train.accumulate), self.clock.step > self.clock.start
+        return Plan(draws, [self.distiller.weight(student.index, draw.pair) if started else 0.0 for draw in draws])
+
+    def gradients(self, student: Student, plan: Plan, group: Group) -> Tensor:
+        """Line 6 without the step: this rank's share of the gradients. Returns [micro-batch, 3] sums of L_ce, L_kd and
+        NLL in nats, 0 for other ranks' micro-batches."""
+        dropout = self.config.distill.resolved.teacher_dropout
+        sums = torch.zeros(len(plan.draws), 3, device=self.device)
+        student.learner.begin()
+        for micro in group.mine(len(plan.draws)):
+            batch, alpha = plan.draws[micro].batch().to(self.device), plan.alphas[micro]
             target = self.target(student.index, batch, dropout, micro) if alpha else None
-            sums[micro] = learner.accumulate(batch, alpha, target, self.distiller, tokens, micro)
-        learner.finish(self.group, sums)
-        for draw, alpha in zip(draws, alphas, strict=True):
+            sums[micro] = student.learner.accumulate(batch, alpha, target, self.distiller, plan.tokens, micro)
+        return sums
+
+    def record(self, student: Student, plan: Plan, sums: Tensor) -> None:
+        """Enter an update's passes and losses."""
+        for draw, alpha in zip(plan.draws, plan.alphas, strict=True):
             self.cost.add("train", draw, FORWARD_AND_BACKWARD)
             self.cost.add("teacher", draw, FORWARD * self._passes(student.index, draw.pair, alpha))
-        student.note(draws, sums, self.clock.step)
-        return tokens
+        student.note(plan.draws, sums, self.clock.step)
 
     def _passes(self, student: int, pair: int, alpha: float) -> int:
         """Teachers that are asked at this weight."""
@@ -136,7 +154,7 @@ class Trainer:
             with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
                     self.clock = Clock(self.clock.step + 1, self.clock.total, self.clock.epoch, self.clock.start)
-                    tokens = sum(self.update(student) for student in self.students)
+                    tokens = step_together(self) if self.together else sum(map(self.update, self.students))
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
                     self._stop = self.group.any(self._asked)
@@ -150,6 +168,9 @@ class Trainer:
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
         events: Events = []
+        asking = self.distiller.due(self.clock) or any(x.sampler.due(self.clock) for x in self.students)
+        if self.together and self.group.size > 1 and (evaluating or self._stop or asking):
+            share_moments(self)
         if evaluating or self._stop or self.distiller.due(self.clock):
             for student in sorted(self.students, key=lambda one: one.broken_since):  # one breaks, then those it teaches
                 student.check(self.clock.step, str(self.rundir.path))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.data.batching import Batch, collate, cut_batches
+from pmd_lite.data.batching import Batch, collate, cut_split
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.fused import TeacherStates
 from pmd_lite.interfaces import Mixture, Target
@@ -37,7 +37,7 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
         one_batch = budget // max(1, int(lengths.mean()))
         count = min(len(split), max(math.ceil(ratio * len(split)), one_batch))
         rows = rng.permutation(len(split))[:count]
-        chosen += [(pair, batch) for batch in cut_batches(lengths, rows, budget)]
+        chosen += [(pair, batch) for batch in cut_split(split, rows, budget)]
     return [collate(encoded.train[chosen[i][0]], chosen[i][1], chosen[i][0]) for i in rng.permutation(len(chosen))]
 
 
