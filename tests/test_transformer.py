@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pmd_lite.model import layers
+from pmd_lite.model import cache, layers
 from pmd_lite.model.layers import attend, drop, positions_table
 from pmd_lite.model.transformer import Transformer
 
@@ -304,6 +304,25 @@ def test_selected_rows_and_sentences_go_on_as_if_they_had_been_alone() -> None:
     last = model.decode(trg_in[rows, 3:], state)
     expected = model.hidden(src[[2, 2, 0, 0]], trg_in[rows])[:, 3:]
     torch.testing.assert_close(last, expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("block", [1, 2, 32])
+def test_rows_may_be_chosen_anew_after_every_token(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows, fewer, the same ones: whatever memory is used again, each row goes on from its own past."""
+    monkeypatch.setattr(cache, "BLOCK", block)
+    model, src = build(), batch([5, 4])
+    rng = torch.Generator().manual_seed(5)
+    state = model.start(model.encode(src), src)
+    seen = torch.full((2, 1), BOS)  # what each row has read
+    last = model.decode(seen, state)
+    for count in (1, 3, 3, 2, 4, 1, 2):  # rows of each sentence
+        here = len(seen) // 2
+        rows = torch.cat([torch.randint(here, (count,), generator=rng) + here * sentence for sentence in (0, 1)])
+        state.select_rows(rows)
+        seen = torch.cat([seen[rows], torch.randint(EOS + 1, VOCAB, (2 * count, 1), generator=rng)], 1)
+        last = model.decode(seen[:, -1:], state)
+        at_once = model.hidden(src.repeat_interleave(count, 0), seen)[:, -1:]
+        torch.testing.assert_close(last, at_once, atol=1e-12, rtol=0)
 
 
 def test_a_second_call_takes_one_token() -> None:

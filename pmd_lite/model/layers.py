@@ -18,9 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pmd_lite.model.cache import KeysValues, Past
+
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "swish"]
-KeysValues = tuple[Tensor, Tensor]  # two tensors [rows or sentences, heads, length, d_head]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
@@ -125,12 +126,12 @@ class SelfAttention(nn.Module):
         self.out = linear(config.d_model, config.d_model)
 
     def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: KeysValues | None = None
+        self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: Past | None = None
     ) -> tuple[Tensor, KeysValues]:
-        """x [rows, len, d_model] -> (the same shape, keys and values of `past` and x)."""
+        """x [rows, len, d_model] -> (the same shape, keys and values of `past`, which gets those of x, and x)."""
         q, k, v = _split_heads(self.qkv(x), 3, self.heads).unbind(0)
         if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+            k, v = past.extend(k, v)
         found = attend(q, k, v, mask=mask, causal=causal, dropout=self.dropout if self.training else 0.0)
         return self.out(_merge_heads(found)), (k, v)
 
@@ -218,17 +219,17 @@ class DecoderLayer(nn.Module):
         self.feed_forward, self.ffn_residual = FeedForward(config), Residual(config)
 
     def forward(
-        self, x: Tensor, source: KeysValues, mask: Tensor, past: KeysValues | None
+        self, x: Tensor, source: KeysValues, mask: Tensor, past: Past | None
     ) -> tuple[Tensor, KeysValues]:
         """x [rows, len, d_model] -> (the same shape, keys and values of all positions so far).
 
         Without `past`, x is a whole prefix and the mask is causal; with it, x is one new token that may see all of it.
         Pads at the end need no mask: causality hides them from every real token.
         """
-        found, past = self.self_attention(self.self_residual.before(x), causal=past is None, past=past)
+        found, seen = self.self_attention(self.self_residual.before(x), causal=past is None, past=past)
         x = self.self_residual.after(x, found)
         x = self.cross_residual.after(x, self.cross_attention(self.cross_residual.before(x), source, mask))
-        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), past
+        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), seen
 
 
 # -------------------------------------------------------------------------------------------------- small parts

@@ -14,11 +14,11 @@ from typing import Literal, cast, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pmd_lite.model.cache import KeysValues, Past
 from pmd_lite.model.layers import (
     Activation,
     DecoderLayer,
     EncoderLayer,
-    KeysValues,
     LayerConfig,
     Norm,
     at_least_one,
@@ -35,18 +35,19 @@ Tie = Literal["all", "decoder", "none"]
 class DecoderState:
     """What the decoder keeps from one step to the next, layer by layer: keys and values of the source and of the past.
 
-    source: [sentences, heads, src_len, d_head], one set per sentence. past: [rows, heads, length, d_head], one per
-    decoder row (a sentence has as many rows as beams); empty before the first step.
+    source: [sentences, heads, src_len, d_head], one set per sentence. past: one set per decoder row (a sentence has as
+    many rows as beams); empty before the first step.
     """
 
     source: list[KeysValues]
     mask: Tensor  # [sentences, 1, 1, src_len]
-    past: list[KeysValues] = field(default_factory=list)
+    past: list[Past] = field(default_factory=list)
     length: int = 0
 
     def select_rows(self, rows: Tensor) -> None:
         """Put decoder rows `rows` [new_rows], repeats allowed, in place of the present ones."""
-        self.past = [(k.index_select(0, rows), v.index_select(0, rows)) for k, v in self.past]
+        for past in self.past:
+            past.select(rows)
 
     def select_sentences(self, sentences: Tensor) -> None:
         """Keep the source side of `sentences` [fewer] only; their decoder rows are selected by `select_rows`."""
@@ -157,11 +158,12 @@ class Transformer(nn.Module):
         if state.past and trg_in.shape[1] != 1:
             raise ValueError(f"after the first call, decode takes one token a row, not {trg_in.shape[1]}.")
         x = self._embed(trg_in, self.embedding, self.trg_embedding_norm, start=state.length)
-        past: list[KeysValues] = []
+        first: list[Past] = []
         for i, layer in enumerate(self.decoder):
             x, keys_values = layer(x, state.source[i], state.mask, state.past[i] if state.past else None)
-            past.append(keys_values)
-        state.past, state.length = past, state.length + trg_in.shape[1]
+            if not state.past:
+                first.append(Past(*keys_values))
+        state.past, state.length = state.past or first, state.length + trg_in.shape[1]
         return self.decoder_norm(x)
 
     def parameter_count(self) -> int:
