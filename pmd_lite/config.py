@@ -134,7 +134,7 @@ class TrainConfig:
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: what is fastest and safe here, with the reason."""
     compile: bool = False
-    """torch.compile for every layer: a minute at the start, less time per update on a GPU (on a CPU it was slower)."""
+    """torch.compile for every layer, a minute at the start; on a CPU updates were slower, on a GPU nobody measured."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """auto is CUDA when there is one, else CPU; MPS only on request."""
     seed: int = 1
