@@ -254,6 +254,14 @@ def test_the_running_loss_is_a_weighted_mean_of_what_was_seen() -> None:
     assert end_epoch(sampler, 1)[0]["loss"] == [3.0, 5.0, 6.0]
 
 
+def test_a_loss_that_overflowed_fp16_does_not_count() -> None:
+    sampler = make(chi_ema=0.5)
+    for loss in (1.0, math.inf, 2.0, math.nan, 4.0):
+        sampler.after_step(0, torch.tensor(loss), 100)
+    feed(sampler, [None, 5, math.inf])
+    assert end_epoch(sampler, 1)[0]["loss"] == [3.0, 5.0, pytest.approx(4.0)], "the third was never seen: mean excess"
+
+
 def test_a_pair_that_is_rarely_drawn_does_not_look_easy() -> None:
     sampler = make()
     feed(sampler, [2.5, None, None], times=100)

@@ -87,15 +87,17 @@ class ChiIBRSampler(FixedSampler):
         self._data = self._p.clone()
         self._baselines = baselines.detach().cpu().double()
         self._running = torch.zeros(len(sizes))  # float32, not every device has more; goes where the losses are
-        self._counts = [0] * len(sizes)
+        self._counts = torch.zeros(len(sizes))
         self._losses = torch.full((len(sizes),), math.nan, dtype=torch.float64)  # last known; nan: never seen
 
     def after_step(self, pair: int, loss: Tensor, tokens: int) -> None:
         """Note the loss ([] nats per token) of a micro-batch; it stays on its device, so nobody waits for it."""
         if self._running.device != loss.device:
-            self._running = self._running.to(loss.device)
-        self._running[pair].lerp_(loss.detach().float(), self.config.chi_ema)
-        self._counts[pair] += 1
+            self._running, self._counts = self._running.to(loss.device), self._counts.to(loss.device)
+        before, finite = self._running[pair], loss.isfinite()
+        # In fp16 a loss may overflow; that update is skipped, and its loss must not stay in the mean for ever.
+        before.lerp_(torch.where(finite, loss.detach().float(), before), self.config.chi_ema)
+        self._counts[pair] += finite
 
     def due(self, clock: Clock) -> bool:
         """At the start of every epoch but the first."""
@@ -125,20 +127,20 @@ class ChiIBRSampler(FixedSampler):
 
     def _end_epoch(self) -> None:
         """Turn the running means into losses, for the pairs that were drawn, and begin anew."""
-        for pair, (mean, count) in enumerate(zip(self._running.tolist(), self._counts, strict=True)):
+        for pair, (mean, count) in enumerate(zip(self._running.tolist(), self._counts.tolist(), strict=True)):
             if count > 0:
                 self._losses[pair] = mean / (1 - (1 - self.config.chi_ema) ** count)
         self._running.zero_()
-        self._counts = [0] * len(self._counts)
+        self._counts.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """q, the last known losses, and what this epoch has seen so far."""
         return {
             "p": self._p.clone(), "losses": self._losses.clone(),
-            "running": self._running.detach().cpu().clone(), "counts": list(self._counts),
+            "running": self._running.detach().cpu().clone(), "counts": self._counts.detach().cpu().clone(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self._p, self._losses = state["p"].clone(), state["losses"].clone()
-        self._running, self._counts = state["running"].clone(), list(state["counts"])
+        self._running, self._counts = state["running"].clone(), state["counts"].clone()
