@@ -1,10 +1,11 @@
 """What a distilled step costs beside a plain one, and what the fused loss saves, by vocabulary size.
 
-    python -m benchmarks.pmd_step [--shape small] [--vocab 8000 32000 64000] [--tokens 2048] [--rounds 2]
+    python -m benchmarks.pmd_step [--shape small] [--vocab 8000 32000 64000] [--tokens 2048] [--rounds 3]
 
 A step is an update of one model, or of both students of Bi-PMD (each with its teacher's forward pass), Adam included.
-plain: whole logits, the functions of losses.py. fused: what training uses. Clock: process CPU seconds of one thread,
-the least of the rounds. Memory: peak of a process of its own. The floor of the ratio is 8 F / 3 F = 2.67.
+plain: whole logits, the functions of losses.py. fused: what training uses. Clock: process CPU seconds of one thread.
+Each kind of step has a process of its own; all live at once and take turns, and a ratio is the median of those of the
+rounds (least and most in brackets). Memory: peak of the process. The products alone make a ratio of 8 F / 3 F = 2.67.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
+import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -27,6 +30,9 @@ SHAPES = {
     "base": {"d_model": 512, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "ffn": 2048},
 }
 LENGTH, SMOOTHING, ALPHA = 32, 0.1, 0.4
+Kind = tuple[int, bool]
+KINDS: list[Kind] = [(1, False), (1, True), (2, False), (2, True)]
+"""(students, fused)."""
 
 
 def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -> Callable[[], None]:
@@ -62,18 +68,45 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
     return step
 
 
-def measure(job: tuple[str, int, int, int, bool, int]) -> tuple[float, float]:
-    """(CPU seconds of a step, peak MiB of the process)."""
-    *what, rounds = job
+_STEP: list[Callable[[], None]] = []
+
+
+def _begin(*what: Any) -> None:
     torch.set_num_threads(1)
-    step = make_step(*what)
-    step()
-    seconds = []
-    for _ in range(rounds):
-        before = time.process_time()
-        step()
-        seconds.append(time.process_time() - before)
-    return min(seconds), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _STEP.append(make_step(*what))
+    _STEP[0]()  # for warmth
+
+
+def _seconds() -> float:
+    before = time.process_time()
+    _STEP[0]()
+    return time.process_time() - before
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def race(shape: str, vocab: int, tokens: int, rounds: int) -> tuple[dict[Kind, list[float]], dict[Kind, float]]:
+    """({kind: [round] CPU seconds of a step}, {kind: peak MiB}): four processes, alive at once, that take turns."""
+    spawn = multiprocessing.get_context("spawn")
+    runners = {kind: spawn.Pool(1, _begin, (shape, vocab, tokens, *kind)) for kind in KINDS}
+    found: dict[Kind, list[float]] = {kind: [] for kind in KINDS}
+    for kind in KINDS:
+        runners[kind].apply(_peak)  # it is warm now
+    for number in range(rounds):
+        for kind in KINDS[:: 1 if number % 2 == 0 else -1]:
+            found[kind].append(runners[kind].apply(_seconds))
+    peaks = {kind: runners[kind].apply(_peak) for kind in KINDS}
+    for runner in runners.values():
+        runner.terminate()
+    return found, peaks
+
+
+def ratio(found: dict[Kind, list[float]], above: Kind, below: Kind) -> str:
+    """Median over rounds, and all of them."""
+    ratios = [a / b for a, b in zip(found[above], found[below], strict=True)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
 def main() -> None:
@@ -82,22 +115,17 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="small")
     parser.add_argument("--vocab", type=int, nargs="+", default=[8000, 32000, 64000])
     parser.add_argument("--tokens", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     words = parser.parse_args()
     rows: list[list[str | float]] = []
     for vocab in words.vocab:
-        found = {}
-        for students in (1, 2):
-            for fused in (False, True):
-                job = (words.shape, vocab, words.tokens, students, fused, words.rounds)
-                with multiprocessing.get_context("spawn").Pool(1) as alone:
-                    found[students, fused] = alone.apply(measure, (job,))
-        (single, _), (single_fused, _) = found[1, False], found[1, True]
-        (pmd, memory), (pmd_fused, memory_fused) = found[2, False], found[2, True]
-        rows.append([f"{vocab:,}", single, single_fused, pmd, pmd_fused, pmd_fused / single_fused, pmd_fused / single,
-                     1 - pmd_fused / pmd, f"{memory:,.0f}", f"{memory_fused:,.0f}", memory_fused / memory])  # fmt: skip
-    columns = ["vocab", "single plain s", "single fused s", "PMD plain s", "PMD fused s", "fused/fused",
-               "fused/single plain", "time saved", "plain MiB", "fused MiB", "memory"]  # fmt: skip
+        found, peaks = race(words.shape, vocab, words.tokens, words.rounds)
+        seconds = [statistics.median(found[kind]) for kind in KINDS]
+        rows.append([f"{vocab:,}", *seconds, ratio(found, (2, True), (1, True)), ratio(found, (2, True), (1, False)),
+                     ratio(found, (2, True), (2, False)), f"{peaks[2, False]:,.0f}", f"{peaks[2, True]:,.0f}",
+                     peaks[2, True] / peaks[2, False]])  # fmt: skip
+    columns = ["vocab", "single plain s", "single fused s", "PMD plain s", "PMD fused s", "PMD fused / single fused",
+               "PMD fused / single plain", "PMD fused / PMD plain", "plain MiB", "fused MiB", "memory"]  # fmt: skip
     print(Table(columns, rows, best=None, digits=2, caption=f"{words.shape}, {words.tokens} target tokens").to_text())
 
 
