@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -123,6 +123,7 @@ SHARES = st.lists(st.floats(0, 1), min_size=4, max_size=4)
 
 
 @given(SHARES, st.lists(SHARES, min_size=4, max_size=4))
+@example([0.0, 0.0, 0.75, 0.0], [[0.0] * 4, [0.0] * 4, [0.0] * 4, [0.0, 0.0, 5e-324, 0.0]])
 @settings(deadline=None)
 def test_relatives_are_as_competent_as_something_between_the_worst_and_the_best(
     c: list[float], similarity: list[list[float]]

@@ -62,7 +62,8 @@ def relatives_competence(
     if rule == "max":
         return c[near.argmax(dim=1)]
     total = near.sum(dim=1)
-    return torch.where(total > 0, near @ c / total, c.mean())
+    shares = near / torch.where(total > 0, total, 1)[:, None]  # first, as products of tiny similarities lose all digits
+    return torch.where(total > 0, shares @ c, c.mean())
 
 
 class CCLMSampler(FixedSampler):
