@@ -246,7 +246,9 @@ def test_ctrl_c_ends_the_demo_and_its_kernel(tmp_path: Path) -> None:
     cell = "import os, time, pathlib\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
     nbformat.write(nb, tmp_path / "lessons" / "00_x.ipynb")
-    call = f"import pathlib, sys; from lessons.demo import demo; sys.exit(demo(pathlib.Path({str(tmp_path)!r}, "
+    # What runs in the background of a shell without job control ignores Ctrl-C, and so would this child.
+    call = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    call += f"import pathlib, sys; from lessons.demo import demo; sys.exit(demo(pathlib.Path({str(tmp_path)!r}, "
     call += f"'lessons', '00_x.ipynb'), pathlib.Path({str(tmp_path)!r}, 'demo')))"
     pid_file = tmp_path / "demo" / "pid"
     with subprocess.Popen([sys.executable, "-c", call], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
@@ -254,7 +256,10 @@ def test_ctrl_c_ends_the_demo_and_its_kernel(tmp_path: Path) -> None:
         while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < waited_until:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        try:
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()  # else leaving the block waits for it
     assert process.returncode == 130
     assert "Stopped" in error and "Traceback" not in error
     with pytest.raises(ProcessLookupError):

@@ -162,7 +162,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     make_trainer("auto-pmd", path=whole).run()
     trainer = make_trainer("auto-pmd", path=stopped)
-    real = trainer.update
+    real, handler = trainer.update, signal.getsignal(signal.SIGINT)
 
     def update_then_interrupt(student: Any) -> int:
         if trainer.clock.step == 5 and student.index == 0:
@@ -172,7 +172,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     trainer.update = update_then_interrupt  # type: ignore[method-assign]
     with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*go on"):
         trainer.run()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
     resumed = make_trainer("auto-pmd", path=stopped)
     resumed.run()
     assert_same(whole, stopped)
