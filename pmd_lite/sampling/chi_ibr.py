@@ -143,4 +143,5 @@ class ChiIBRSampler(FixedSampler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self._p, self._losses = state["p"].clone(), state["losses"].clone()
-        self._running, self._counts = state["running"].clone(), state["counts"].clone()
+        self._running = state["running"].clone()
+        self._counts = torch.as_tensor(state["counts"], dtype=torch.float32).clone()  # a list in older checkpoints
