@@ -45,13 +45,12 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
 
     def update(i: int) -> None:
         model, adam, teachers = models[i], adams[i], [(models[1 - i], 1.0)] if students == 2 else []
-        if not fused:
-            adam.zero_grad(set_to_none=True)
         if fused:
             mix = Mix(1 - ALPHA, ALPHA, teacher_states(teachers, src, trg, keep)) if teachers else Mix()
             hidden = token_states(model, src, trg, keep)
             loss, _ = projected_loss(hidden, model.output_weight, gold, SMOOTHING, mix)
         else:
+            adam.zero_grad(set_to_none=True)
             soft = soft_target(teachers, src, trg, keep) if teachers else None
             logp = log_probs(token_logits(model, src, trg, keep))
             loss = ce_loss(logp, gold, SMOOTHING)

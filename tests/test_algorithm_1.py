@@ -123,6 +123,16 @@ def test_no_gradient_reaches_the_teacher(make_trainer: MakeTrainer) -> None:
     assert list(differences(before, clone(teacher.state_dict()))) == []
 
 
+def test_gradients_are_let_go_after_the_update(make_trainer: MakeTrainer) -> None:
+    """Two students' gradients are never held at once."""
+    trainer = make_trainer("bi-pmd", alpha=0.5)
+    student = trainer.students[0]
+    trainer.gradients(student, trainer.plan(student), trainer.group)
+    assert any(p.grad is not None for p in student.learner.model.parameters())
+    student.learner.finish()
+    assert all(p.grad is None for p in student.learner.model.parameters())
+
+
 def test_accumulation_equals_one_big_batch(make_trainer: MakeTrainer, tiny_encoded: Any) -> None:
     """Two micro-batches give the gradient of their union: tokens of the whole update normalise."""
     learner = make_trainer("tau=1", dropout=0.0).students[0].learner

@@ -13,6 +13,7 @@ from conftest import MakeTrainer
 from test_resume import assert_same
 
 from pmd_lite.errors import UserError
+from pmd_lite.training.learner import check_compiler
 from pmd_lite.training.trainer import Interrupted, Student
 
 compiler = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
@@ -62,6 +63,7 @@ def test_where_nothing_can_be_compiled_it_is_said_before_training(
     def no_compiler(*args: Any, **words: Any) -> Any:
         raise RuntimeError("No working C++ compiler found\nand a long story")
 
+    check_compiler.cache_clear()
     monkeypatch.setattr(torch, "compile", no_compiler)
     with pytest.raises(UserError, match=r"compile=True: .* \(No working C\+\+ compiler found\).*set compile=False"):
         make_trainer("tau=1", compile=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from conftest import MakeTrainer
 from test_resume import assert_same
 
-from pmd_lite.training import precision
+from pmd_lite.training import precision, trainer
+from pmd_lite.training.distributed import Group
 from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_products
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Interrupted, Student
@@ -116,6 +118,19 @@ def test_a_resumed_run_keeps_the_route_it_began_with(
     second.run()
     assert [student.learner.precision.onednn for student in second.students] == [True, True]
     assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_all_ranks_compute_as_rank_0_does(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timing decides here, and elsewhere it may have decided otherwise."""
+
+    class Second(Group):
+        def of_rank(self, rank: int, value: Any) -> Any:
+            return Precision(torch.bfloat16) if isinstance(value, Precision) else value
+
+    monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 1.0, 1.0))
+    monkeypatch.setattr(trainer, "current", Second)
+    found = make_trainer("bi-pmd", precision="auto")
+    assert [student.learner.precision.dtype for student in found.students] == [torch.bfloat16] * 2
 
 
 def test_a_run_may_go_on_where_another_precision_is_best(make_trainer: MakeTrainer) -> None:

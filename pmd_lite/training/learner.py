@@ -8,10 +8,10 @@ trains beside it, the three trials of a search see the same dropout, and a resum
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,19 @@ def pick_device(name: str, precision: str) -> torch.device:
     return torch.device("cuda", current().local_rank) if name == "cuda" and current().size > 1 else torch.device(name)
 
 
+@functools.cache
+def check_compiler(device: torch.device) -> None:
+    """Raises UserError where torch.compile cannot make code for a device."""
+    try:
+        torch.compile(torch.sin)(torch.zeros(2, device=device))
+    except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(
+            f"compile=True: PyTorch cannot compile for {device.type} here ({reason}). A CPU needs a C++ compiler, CUDA "
+            "needs Triton. Or set compile=False"
+        ) from None
+
+
 def learning_rate(update: int, peak: float, warmup: int) -> float:
     """Linear warm-up to `peak`, then inverse square root (Vaswani et al. 2017). `update` counts from 1."""
     return peak * min(update / warmup, math.sqrt(warmup / update))
@@ -65,6 +78,7 @@ class Learner:
         )  # fmt: skip
         self.use(choose(config.train.precision, device, config.model.d_model))
         if config.train.compile:
+            check_compiler(device)
             self._compile()
 
     def use(self, precision: Precision) -> None:
@@ -73,18 +87,7 @@ class Learner:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision.scaled)
 
     def _compile(self) -> None:
-        """Let PyTorch make its own code for a layer's forward and backward pass: layers, and students, share it.
-
-        Raises: UserError where it cannot.
-        """
-        try:
-            torch.compile(torch.sin)(torch.zeros(2, device=self.device))
-        except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
-            reason = str(error).strip().partition("\n")[0]
-            raise UserError(
-                f"compile=True: PyTorch cannot compile for {self.device.type} here ({reason}). A CPU needs a C++ "
-                "compiler, CUDA needs Triton. Or set compile=False"
-            ) from None
+        """Let PyTorch make its own code for a layer's forward and backward pass: layers, and students, share it."""
         for layer in (*self.model.encoder, *self.model.decoder):
             layer.compile(dynamic=True)  # one code for all lengths
 
@@ -194,7 +197,7 @@ def _mix(alpha: float, target: Target | None, mixture: Mixture | None, batch: Ba
     if target is None or mixture is None:
         raise ValueError(f"alpha={alpha} needs what a teacher predicts")
     ce, kd = (float(mixture.combine(*unit, alpha)) for unit in ((1.0, 0.0), (0.0, 1.0)))
-    return Mix(ce, kd, target, partial(mixture.trust, batch=batch) if mixture.gated else None)
+    return Mix(ce, kd, target, functools.partial(mixture.trust, batch=batch) if mixture.gated else None)
 
 
 def _adam_arguments(optimizer: torch.optim.Adam) -> dict[str, Any]:

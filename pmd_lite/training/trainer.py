@@ -167,23 +167,22 @@ class Trainer:
         """Evaluate, search, save: whatever is due after this step."""
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
+        searching, sampling = self.distiller.due(self.clock), [s for s in self.students if s.sampler.due(self.clock)]
         events: Events = []
-        asking = self.distiller.due(self.clock) or any(x.sampler.due(self.clock) for x in self.students)
-        if self.together and self.group.size > 1 and (evaluating or self._stop or asking):
+        if self.together and self.group.size > 1 and (evaluating or self._stop or searching or sampling):
             share_moments(self)
-        if evaluating or self._stop or self.distiller.due(self.clock):
+        if evaluating or self._stop or searching:
             for student in sorted(self.students, key=lambda one: one.broken_since):  # one breaks, then those it teaches
                 student.check(self.clock.step, str(self.rundir.path))
         if evaluating:
             events += [self._evaluate(student, progress) for student in self.students]
-        if self.distiller.due(self.clock):
+        if searching:
             events += self.distiller.update(self.probe)
             shared(self.group, [self.distiller])
-        for student in self.students:
-            if student.sampler.due(self.clock):
-                events += student.sampler.update(student.index, self.probe)
-                shared(self.group, [student.sampler])
-                student.schedule.restart_block()
+        for student in sampling:
+            events += student.sampler.update(student.index, self.probe)
+            shared(self.group, [student.sampler])
+            student.schedule.restart_block()
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
             progress.recorded()
