@@ -11,8 +11,6 @@ rounds (least and most in brackets). Memory: peak of the process. The products a
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -20,15 +18,13 @@ from typing import Any
 
 import torch
 
+from benchmarks.peers import SHAPES
+from benchmarks.turns import Runner, take_turns
 from pmd_lite.distillation.fused import Mix, projected_loss, teacher_states, token_states
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.transformer import Transformer
 
-SHAPES = {
-    "small": {"d_model": 256, "heads": 4, "encoder_layers": 3, "decoder_layers": 3, "ffn": 1024},
-    "base": {"d_model": 512, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "ffn": 2048},
-}
 LENGTH, SMOOTHING, ALPHA = 32, 0.1, 0.4
 Kind = tuple[int, bool]
 KINDS: list[Kind] = [(1, False), (1, True), (2, False), (2, True)]
@@ -38,7 +34,7 @@ KINDS: list[Kind] = [(1, False), (1, True), (2, False), (2, True)]
 def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -> Callable[[], None]:
     """A function that updates every student once on one batch without padding."""
     torch.manual_seed(0)
-    models = [Transformer(vocab, **SHAPES[shape]).train() for _ in range(students)]  # type: ignore[arg-type]
+    models = [Transformer(vocab, **SHAPES[shape]).train() for _ in range(students)]
     adams = [torch.optim.Adam(model.parameters(), lr=1e-4, fused=True) for model in models]
     src, trg, gold = (torch.randint(4, vocab, (tokens // LENGTH, LENGTH)) for _ in range(3))
     gold, keep = gold.flatten(), torch.arange(tokens)
@@ -67,39 +63,17 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
     return step
 
 
-_STEP: list[Callable[[], None]] = []
-
-
-def _begin(*what: Any) -> None:
+def make_timer(*what: Any) -> Callable[[object], float]:
+    """A function that makes a step (see `make_step`) -> its CPU seconds."""
     torch.set_num_threads(1)
-    _STEP.append(make_step(*what))
-    _STEP[0]()  # for warmth
+    step = make_step(*what)
 
+    def timed(_: object) -> float:
+        before = time.process_time()
+        step()
+        return time.process_time() - before
 
-def _seconds() -> float:
-    before = time.process_time()
-    _STEP[0]()
-    return time.process_time() - before
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def race(shape: str, vocab: int, tokens: int, rounds: int) -> tuple[dict[Kind, list[float]], dict[Kind, float]]:
-    """({kind: [round] CPU seconds of a step}, {kind: peak MiB}): four processes, alive at once, that take turns."""
-    spawn = multiprocessing.get_context("spawn")
-    runners = {kind: spawn.Pool(1, _begin, (shape, vocab, tokens, *kind)) for kind in KINDS}
-    found: dict[Kind, list[float]] = {kind: [] for kind in KINDS}
-    for kind in KINDS:
-        runners[kind].apply(_peak)  # it is warm now
-    for number in range(rounds):
-        for kind in KINDS[:: 1 if number % 2 == 0 else -1]:
-            found[kind].append(runners[kind].apply(_seconds))
-    peaks = {kind: runners[kind].apply(_peak) for kind in KINDS}
-    for runner in runners.values():
-        runner.terminate()
-    return found, peaks
+    return timed
 
 
 def ratio(found: dict[Kind, list[float]], above: Kind, below: Kind) -> str:
@@ -118,7 +92,11 @@ def main() -> None:
     words = parser.parse_args()
     rows: list[list[str | float]] = []
     for vocab in words.vocab:
-        found, peaks = race(words.shape, vocab, words.tokens, words.rounds)
+        runners = {kind: Runner(make_timer, words.shape, vocab, words.tokens, *kind) for kind in KINDS}
+        found = take_turns(runners, None, [None] * words.rounds)
+        peaks = {kind: runner.peak() for kind, runner in runners.items()}
+        for runner in runners.values():
+            runner.close()
         seconds = [statistics.median(found[kind]) for kind in KINDS]
         rows.append([f"{vocab:,}", *seconds, ratio(found, (2, True), (1, True)), ratio(found, (2, True), (1, False)),
                      ratio(found, (2, True), (2, False)), f"{peaks[2, False]:,.0f}", f"{peaks[2, True]:,.0f}",

@@ -11,17 +11,15 @@ all live at once and take turns.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import resource
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 import pmd_lite as pmd
 from benchmarks.peers import ENGINES, SHAPES, Ours
+from benchmarks.turns import Runner, take_turns
 from pmd_lite.data.batching import Batch, PairStream
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import described
@@ -42,60 +40,24 @@ def make_batches(vocab: int, tokens: int, count: int, mean: float = 14.0) -> lis
     return [stream.next() for _ in range(count)]
 
 
-class Runner:
-    """An engine in a process of its own, as it is used: engines in one process would share one heap, unequally."""
-
-    def __init__(self, name: str, shape: str, vocab: int, batches: Sequence[Batch], precision: str = "fp32"):
-        words = (name, shape, vocab, batches, precision)
-        self._process = multiprocessing.get_context("spawn").Pool(1, initializer=_begin, initargs=words)
-
-    def spend(self, numbers: Sequence[int]) -> float:
-        """Target tokens per CPU second of one step on each of these batches."""
-        return self._process.apply(_spend, (list(numbers),))
-
-    def peak(self) -> float:
-        """MiB that its process held at most."""
-        return self._process.apply(_peak)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.terminate()
-
-
-_HERE: dict[str, Any] = {}
-
-
-def _begin(name: str, shape: str, vocab: int, batches: Sequence[Batch], precision: str) -> None:
+def make_engine(name: str, shape: str, vocab: int, batches: Sequence[Batch]) -> Callable[[Sequence[int]], float]:
+    """A function that steps once on each batch of these numbers -> target tokens per CPU second."""
     torch.set_num_threads(1)
-    engine = ENGINES[name](shape, vocab) if precision == "fp32" else Ours(shape, vocab, precision=precision)
-    _HERE.update(engine=engine, batches=batches)
+    engine = Ours(shape, vocab, precision="bf16") if name == BF16 else ENGINES[name](shape, vocab)
 
+    def spend(numbers: Sequence[int]) -> float:
+        started, chosen = time.process_time(), [batches[i] for i in numbers]
+        for batch in chosen:
+            engine.update(batch)
+        return sum(batch.tokens for batch in chosen) / (time.process_time() - started)
 
-def _spend(numbers: Sequence[int]) -> float:
-    started, batches = time.process_time(), [_HERE["batches"][i] for i in numbers]
-    for batch in batches:
-        _HERE["engine"].update(batch)
-    return sum(batch.tokens for batch in batches) / (time.process_time() - started)
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return spend
 
 
 def race(runners: Mapping[str, Runner], batches: int, rounds: int) -> dict[str, list[float]]:
-    """{engine: [round] target tokens per CPU second}.
-
-    First every batch once, for warmth: kernels are made for its shape and memory is fetched. Then the rounds share the
-    batches, every engine in turn, forwards in one round and backwards in the next, so a ratio compares neighbours.
-    """
-    for runner in runners.values():
-        runner.spend(range(batches))
-    found: dict[str, list[float]] = {name: [] for name in runners}
+    """{engine: [round] target tokens per CPU second}: every batch once for warmth, then the rounds share them."""
     each = batches // rounds
-    for number in range(rounds):
-        for name in list(runners)[:: 1 if number % 2 == 0 else -1]:
-            found[name].append(runners[name].spend(range(number * each, (number + 1) * each)))
-    return found
+    return take_turns(runners, range(batches), [range(i * each, (i + 1) * each) for i in range(rounds)])
 
 
 def main() -> None:
@@ -119,9 +81,7 @@ def main() -> None:
     if words.bf16:
         names.append(BF16)
     batches = make_batches(words.vocab, words.tokens, words.rounds * words.steps)
-    runners = {
-        name: Runner(name, words.shape, words.vocab, batches, "bf16" if name == BF16 else "fp32") for name in names
-    }
+    runners = {name: Runner(make_engine, name, words.shape, words.vocab, batches) for name in names}
     found = race(runners, len(batches), words.rounds)
     ours, rows = found["pmd_lite"], list[list[str | float]]()
     for name in names:

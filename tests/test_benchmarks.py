@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from benchmarks import gpu
 from benchmarks.padding import count, total
 from benchmarks.peers import SHAPES, Peer, labels, marian, textbook
-from benchmarks.training import Runner, make_batches, race
+from benchmarks.training import make_batches, make_engine, race
+from benchmarks.turns import Runner
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokens import EncodedSplit, TokenArray
 from pmd_lite.distillation.fused import Mix, projected_loss, token_states
@@ -94,7 +95,7 @@ def test_labels_are_the_targets_in_their_places() -> None:
 
 def test_engines_take_turns_on_the_same_batches() -> None:
     batches = make_batches(VOCAB, 100, 4)
-    runners = {name: Runner(name, "tiny", VOCAB, batches) for name in ("pmd_lite", "nn.Transformer")}
+    runners = {name: Runner(make_engine, name, "tiny", VOCAB, batches) for name in ("pmd_lite", "nn.Transformer")}
     found = race(runners, len(batches), rounds=2)
     for runner in runners.values():
         runner.close()
