@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pmd_lite.data.toy import toy_corpus
 from pmd_lite.methods import get_method
 from pmd_lite.presets import preset
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import Trainer
+from pmd_lite.training.trainer import Interrupted, Trainer
 
 torch.set_num_threads(1)  # the same bits whatever else the machine is doing
 
@@ -42,6 +43,20 @@ def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
 
 
 MakeTrainer = Callable[..., Trainer]
+
+
+@contextmanager
+def stopped_at(step: int) -> Iterator[None]:
+    """As if Ctrl-C were pressed in this step of the run that the block makes, and only then."""
+    gradients = Trainer.gradients
+
+    def interrupted(self: Trainer, *args: Any) -> Any:
+        self._asked = self._asked or self.clock.step == step
+        return gradients(self, *args)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Interrupted):
+        patched.setattr(Trainer, "gradients", interrupted)
+        yield
 
 
 @pytest.fixture

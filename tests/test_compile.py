@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MakeTrainer
+from conftest import MakeTrainer, stopped_at
 from test_resume import assert_same
 
 from pmd_lite.errors import UserError
 from pmd_lite.training.learner import check_compiler
-from pmd_lite.training.trainer import Interrupted, Student
 
 compiler = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
 
@@ -38,20 +37,11 @@ def test_compiled_layers_train_as_plain_ones_do(make_trainer: MakeTrainer, monke
 
 
 @compiler
-def test_a_compiled_run_that_was_stopped_ends_in_the_same_bits(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_compiled_run_that_was_stopped_ends_in_the_same_bits(make_trainer: MakeTrainer, tmp_path: Path) -> None:
     words: dict[str, Any] = {"dropout": 0.2, "steps": 6, "compile": True}
     make_trainer("tau=1", path=tmp_path / "whole", **words).run()
     first = make_trainer("tau=1", path=tmp_path / "parts", **words)
-    update = first.update
-
-    def interrupted(student: Student) -> int:
-        first._asked = first.clock.step == 3
-        return update(student)
-
-    monkeypatch.setattr(first, "update", interrupted)
-    with pytest.raises(Interrupted):
+    with stopped_at(3):
         first.run()
     make_trainer("tau=1", path=tmp_path / "parts", **words).run()
     assert_same(tmp_path / "whole", tmp_path / "parts")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, stopped_at
 from ranks import rank_1_dies
 from torch import nn
 
@@ -21,7 +21,6 @@ from pmd_lite.launching import launch
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, check_enough_work
 from pmd_lite.training.together import check_one_each
-from pmd_lite.training.trainer import Interrupted, Trainer
 
 WORLD: dict[str, Any] = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
@@ -72,18 +71,11 @@ def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
     same_run(alone(tmp_path / "one"), run)
 
 
-def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
     """Begun by one, continued by four, with a sampler that learns from the losses of every micro-batch."""
     method = "multiuat"
     whole, out = alone(tmp_path / "whole", method), tmp_path / "parts"
-    update = Trainer.update
-
-    def interrupted(self: Trainer, *args: Any) -> int:
-        self._asked = self._asked or self.clock.step == 5
-        return update(self, *args)
-
-    with monkeypatch.context() as patched, pytest.raises(Interrupted):
-        patched.setattr(Trainer, "update", interrupted)
+    with stopped_at(5):
         alone(out, method)
     assert not Run(out).dir.finished
     same_run(whole, together(out, 4, method))
@@ -136,19 +128,10 @@ def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
     same_moments(whole, run)
 
 
-def test_together_a_run_goes_on_with_one_process_for_each_student(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path) -> None:
     words: dict[str, Any] = {"accumulate": 2, "turns": "together"}
     whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
-    gradients = Trainer.gradients
-
-    def interrupted(self: Trainer, *args: Any) -> Any:
-        self._asked = self._asked or self.clock.step == 5
-        return gradients(self, *args)
-
-    with monkeypatch.context() as patched, pytest.raises(Interrupted):
-        patched.setattr(Trainer, "gradients", interrupted)
+    with stopped_at(5):
         alone(out, **words)
     run = together(out, 2, **words)
     same_run(whole, run)

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MakeTrainer
+from conftest import MakeTrainer, stopped_at
 from test_resume import assert_same
 
 from pmd_lite.training import precision, trainer
 from pmd_lite.training.distributed import Group
 from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_products
 from pmd_lite.training.snapshot import differences
-from pmd_lite.training.trainer import Interrupted, Student
 
 CPU = torch.device("cpu")
 
@@ -103,14 +102,7 @@ def test_a_resumed_run_keeps_the_route_it_began_with(
     monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 2.0, 1.0))
     make_trainer("auto-pmd", path=tmp_path / "whole", precision="auto").run()
     first = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
-    update = first.update
-
-    def interrupted(student: Student) -> int:
-        first._asked = first.clock.step == 6
-        return update(student)
-
-    monkeypatch.setattr(first, "update", interrupted)
-    with pytest.raises(Interrupted):
+    with stopped_at(6):
         first.run()
     monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 1.0, 1.0))
     second = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
