@@ -122,6 +122,20 @@ def test_plain_attention_is_chosen_under_autocast_only(monkeypatch: pytest.Monke
     torch.testing.assert_close(rough.float(), exact, atol=0.05, rtol=0.05)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_under_autocast_no_sublayer_converts_the_residual_path(norm: str) -> None:
+    model, src = build(norm=norm).float(), batch([5, 3])
+    seen: list[torch.dtype] = []
+    for layer in (*model.encoder, *model.decoder):
+        layer.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        model(src, src)
+    assert seen == [torch.bfloat16] * 4
+    seen.clear()
+    model(src, src)
+    assert seen == [torch.float32] * 4
+
+
 def test_initial_weights() -> None:
     torch.manual_seed(0)
     model = Transformer(2000, d_model=64, tie="none", pad=7)

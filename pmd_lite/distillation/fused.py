@@ -21,9 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.interfaces import Scratch, Target
+from pmd_lite.model.layers import for_products
 
-ELEMENTS, FEWEST = 2**20, 256
-"""A chunk holds about ELEMENTS logits, and FEWEST tokens at the least (128 were slower in bf16 and for 8,000)."""
+ELEMENTS, FEWEST = 2**22, 256
+"""A chunk holds about ELEMENTS logits, and FEWEST tokens at the least. Small ones are slow in bf16, where every chunk's
+gradient on W is converted before it is added."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,6 @@ def output_weight(model: nn.Module) -> Tensor:
     """[vocab, d_model]: the weights that turn a model's states into logits."""
     weight: Tensor = model.output_weight  # type: ignore[assignment]
     return weight
-
-
-def for_products(hidden: Tensor) -> Tensor:
-    """States in the precision of matrix products: autocast's, where it is on."""
-    kind = hidden.device.type
-    return hidden.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else hidden
 
 
 def project(hidden: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:

@@ -235,6 +235,13 @@ class DecoderLayer(nn.Module):
 # -------------------------------------------------------------------------------------------------- small parts
 
 
+def for_products(x: Tensor) -> Tensor:
+    """x in the precision of matrix products: autocast's, where it is on."""
+    kind = x.device.type
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return x.to(torch.get_autocast_dtype(kind)) if on else x
+
+
 def positions_table(length: int, d_model: int) -> Tensor:
     """Sinusoidal positions [length, d_model]: sines in the first half of the columns, cosines in the second.
 

@@ -24,6 +24,7 @@ from pmd_lite.model.layers import (
     at_least_one,
     drop,
     embedding_table,
+    for_products,
     one_of,
     positions_table,
 )
@@ -176,7 +177,8 @@ class Transformer(nn.Module):
         if not start < end <= self.max_len:
             raise ValueError(f"a sequence must have 1 to {self.max_len} tokens (the model's max_len), not {end}.")
         x = table(ids) * math.sqrt(self.d_model) + self.positions[start:end]
-        return drop(norm(x), self.dropout, self.training)
+        # Under autocast the residual path is kept in half precision, as in fairseq: no sublayer has to convert it.
+        return drop(for_products(norm(x)), self.dropout, self.training)
 
     def _source_mask(self, src: Tensor) -> Tensor:
         """True at real source tokens [batch, 1, 1, src_len].

@@ -125,13 +125,16 @@ def sampled(corpus: Corpus, config: Config, tokenizer: Path | None = None) -> St
     return StandIn(encoded, facts, tuple(guesses))
 
 
-def described(sizes: Mapping[str, int], mean_tokens: float, held_out: int, config: Config) -> StandIn:
+def described(
+    sizes: Mapping[str, int], mean_tokens: float, held_out: int, config: Config, sample: int = SAMPLE
+) -> StandIn:
     """The stand-in of a corpus that is not here: random ids in sentences of random lengths.
 
     Args:
         sizes: training sentence pairs by pair, such as {"fr-en": 3_000_000}.
         mean_tokens: tokens of a sentence, source or target, sentence end and tags included.
         held_out: sentence pairs of every dev set and of every test set.
+        sample: sentence pairs of each pair and split that are made, at the most.
     Raises: UserError for sizes, lengths or names that no corpus has.
     """
     least = SPECIALS  # a tag, a piece and the sentence end at the very least
@@ -153,10 +156,10 @@ def described(sizes: Mapping[str, int], mean_tokens: float, held_out: int, confi
         whole = [np.clip(np.rint(x), 2, config.model.max_len).astype(np.int64) for x in sides]
         return EncodedSplit(*(_random_ids(lengths, tokenizer.vocab_size, rng) for lengths in whole))
 
-    train = tuple(split(min(n, SAMPLE)) for n in sizes.values())
-    valid = tuple(split(min(held_out, SAMPLE)) for _ in sizes)
+    train = tuple(split(min(n, sample)) for n in sizes.values())
+    valid = tuple(split(min(held_out, sample)) for _ in sizes)
     encoded = EncodedCorpus(tokenizer, tuple(sizes), train, valid, {})
-    held = [max(1.0, held_out / SAMPLE)] * len(sizes)
+    held = [max(1.0, held_out / sample)] * len(sizes)
     facts = _facts(encoded, config, list(sizes.values()), held, [held_out] * len(sizes), TEXT_BYTES * mean_tokens)
     guess = f"sentences of {mean_tokens:g} tokens, of random ids: the corpus was only described"
     return StandIn(encoded, facts, (guess,))
