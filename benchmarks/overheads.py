@@ -68,13 +68,15 @@ def advance(trainer: Trainer, updates: int) -> float:
 
 def search_overhead(trainer: Trainer, epochs: int) -> tuple[float, float]:
     """(time, passes) of one search per epoch, as a share of the epoch's training."""
+    updates = timed_updates(trainer)
     training = searching = 0.0
     for _ in range(epochs):
-        training += advance(trainer, timed_updates(trainer))
+        training += advance(trainer, updates - updates // 2)
         started = now(trainer.device)
         trainer.distiller.update(trainer.probe)
         searching += now(trainer.device) - started
-    passes, part = trainer.cost.tokens, timed_updates(trainer) / trainer.clock.epoch
+        training += advance(trainer, updates // 2)  # after it too: a machine's speed changes within minutes
+    passes, part = trainer.cost.tokens, updates / trainer.clock.epoch
     return part * searching / training, part * passes["trial"] / (passes["train"] + passes["teacher"])
 
 
