@@ -160,10 +160,11 @@ print(shown[4], "means", tests["est-eng"][4][1])
 widgets_05.beam_figure(explore, shown[4], beam=4)
 
 # %% [markdown]
-# **What to notice.** Up to "three" the four agree. Then "tables", or first "quiet". By $\log P$ the short one is far ahead, but
-# per token it is almost a tie: "quiet" is spelled out in six pieces, and once the first is chosen, the others are nearly
-# sure and bring the mean up. With a penalty of 2 the longer sentence wins; try it below. The true answer, "quiet tables",
-# is not even among the four.
+# **What to notice.** Up to "three" the four agree. Then they carry "trees", "gardens" or "tables", beside birds or,
+# once, knives. $\log P$ and score put the four in the same order, because all are equally long, 14 tokens (pieces and
+# EOS): among these four no penalty changes who wins. The true answer, with "child" and "quiet tables", is not even
+# among the four: a beam cannot find what has dropped out of it. Among hypotheses of different lengths a larger penalty
+# helps the longer ones; look for some below.
 #
 # The same to play with, for more sentences. (Without a running kernel only the figure above is shown.)
 
@@ -196,9 +197,10 @@ rows += [row(f"beam 5, penalty {p:g}", "est-eng", translate("est-eng", 5, p)) fo
 Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** A beam of 5 gains about a point of BLEU on `est`, where the model hesitates, and half a point on
-# `fra`; on 150 sentences neither is beyond chance. Whether $\lambda$ is 0 or 1 matters little here. At 2 the search falls for
-# whatever is long: the translations are a fifth too long, and ten points of BLEU are gone.
+# **What to notice.** In the stored run a beam of 5 gains half a point of BLEU on `fra` and loses about one on `est`,
+# where the model hesitates: a higher score is not a better translation. On 150 sentences differences so small may be
+# chance. Whether $\lambda$ is 0 or 1 matters little here. At 2 the search falls for whatever is long: the translations
+# are almost a quarter too long, and nine points of BLEU are gone.
 
 # %% [markdown]
 # ## What BLEU counts
@@ -280,8 +282,9 @@ for pair in ("fra-eng", "est-eng"):
 Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** The mean of sentence BLEUs is another number, here a point higher or so. It gives a short sentence
-# as much weight as a long one, and has to smooth every sentence without a matching run of four.
+# **What to notice.** The mean of sentence BLEUs is another number, here a little lower on `fra` and a point higher on
+# `est`. It gives a short sentence as much weight as a long one, and has to smooth every sentence without a matching run
+# of four.
 
 # %% [markdown]
 # ## A number and its signature

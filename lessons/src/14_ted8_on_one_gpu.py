@@ -393,7 +393,7 @@ dashboard(run, times=False)
 
 # %% [markdown]
 # **What to notice.** In one minute all pairs learn the same thing, roughly which words there are, so their losses fall
-# together; the weights already part, and `model_2` turns them up furthest for the smallest pair. In a long run this would
+# together; the weights already part, those of `model_2` further than those of `model_1`. In a long run this would
 # worry you: a loss that jumps, a pair that stands still while others fall, weights that run into 0 or 1 at once, tokens per
 # second that sink (another user on the card), skips that do not stop.
 #

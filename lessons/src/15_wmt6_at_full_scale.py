@@ -356,8 +356,8 @@ figures_15.weights_of(run, ["fr-en", "tr-en"])
 # picture, nor can it be. After one minute the students know which English words are frequent and hardly look at the source:
 # to them all languages are still one. Nothing overfits, and copying a peer that knows as little only holds them up; so every
 # search says "down", for every pair. The dry run shows that the figure can be drawn, no more. In lesson 10, with eight times
-# as many updates, the lines part: `model_1` ends at 0.99 for the smallest language and near 0.4 for the largest, as in the
-# paper, and in `model_2` it is the other way round.
+# as many updates, the lines part: `model_1` ends at 0.99 for the smallest language and near 0.3 for the largest, as in the
+# paper. (In `model_2` both end near 1.)
 #
 # The same picture to play with. (Without a running kernel only the figure above is shown.)
 
