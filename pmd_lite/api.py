@@ -104,7 +104,7 @@ def train(
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
-            _open(rundir, describe(corpus, row, config), resume)
+            _open(rundir, describe(corpus, row, config), "auto" if group.rank else resume)  # rank 0 has just begun it
         if not group.rank_0s(rundir.finished):
             shared = Path(tokenizer) if tokenizer is not None else None
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared)
@@ -180,7 +180,8 @@ def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
 
 def _refuse_foreign(path: Path) -> None:
     """A directory that holds other things than a run is left alone."""
-    there = {p.name for p in path.iterdir()} - {".lock"} if path.is_dir() else set()
+    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
+    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; choose another out directory")
     if there and "config.json" not in there:

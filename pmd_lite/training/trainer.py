@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -82,7 +83,7 @@ class Trainer:
         ]
         self.probe = ModelProbe(self)
         self.seconds, self.metrics_size = 0.0, 0
-        self._asked = False  # Ctrl-C was pressed in this process
+        self._asked = 0.0  # when Ctrl-C was pressed in this process
         self._stop = False  # in one of them, and all know
 
     # ---- one update
@@ -157,7 +158,7 @@ class Trainer:
                     tokens = step_together(self) if self.together else sum(map(self.update, self.students))
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
-                    self._stop = self.group.any(self._asked)
+                    self._stop = self.group.any(self._asked > 0)
                     self._between_steps(progress)
         finally:
             progress.close()
@@ -229,15 +230,16 @@ class Trainer:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Let Ctrl-C finish the current step and save; a second one stops at once (the last checkpoint stays whole)."""
+        """Let Ctrl-C finish the current step and save; a later one stops at once (the last checkpoint stays whole)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def on_interrupt(number: int, frame: Any) -> None:
-            if self._asked:
+            # One Ctrl-C reaches a launched process twice: from the terminal, and passed on by the launcher.
+            if self._asked and time.monotonic() - self._asked > 1:
                 raise KeyboardInterrupt
-            self._asked = True
+            self._asked = self._asked or time.monotonic()
 
         previous = signal.signal(signal.SIGINT, on_interrupt)
         try:
