@@ -55,7 +55,10 @@ def launch(
                           "command again to go on") from None  # fmt: skip
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        raise UserError(f"process {rank} of {count} ended: {_reason(failure.message)}. The run directory is whole; "
+        said = _reason(failure.message).removeprefix("pmd_lite.errors.")
+        if said.startswith("UserError: "):  # the request is wrong, not the process
+            raise UserError(said.removeprefix("UserError: ")) from None
+        raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
                         "the same call goes on from the last checkpoint") from None  # fmt: skip
     return Run(paths[0])
 

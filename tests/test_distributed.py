@@ -136,7 +136,7 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(
 
 
 def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="accumulate=1: an update has fewer micro-batches than there are processes"):
+    with pytest.raises(UserError, match=r"^accumulate=1: an update has fewer micro-batches than there are processes"):
         together(tmp_path / "run", 2, accumulate=1)
     check_enough_work(Group(size=5), 5)
 

@@ -30,7 +30,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import Group, check_enough_work, current, shared
-from pmd_lite.training.learner import derive_seed, pick_device
+from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
@@ -41,6 +41,18 @@ from pmd_lite.training.together import check_one_each, share_moments, step_toget
 from pmd_lite.training.weights import load_weights
 
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
+
+
+def check_machine(config: Config, group: Group, students: int) -> torch.device:
+    """The device to train on. Raises UserError when this machine, or this number of processes, cannot do the run."""
+    if config.train.turns == "together":
+        check_one_each(group, students)
+    else:
+        check_enough_work(group, config.train.accumulate)
+    device = pick_device(config.train.device, config.train.precision)
+    if config.train.compile:
+        check_compiler(device)
+    return device
 
 
 class Interrupted(UserError):
@@ -57,11 +69,7 @@ class Trainer:
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
         self.group = current()
         self.together = config.train.turns == "together"
-        if self.together:
-            check_one_each(self.group, len(samplers))
-        else:
-            check_enough_work(self.group, config.train.accumulate)
-        self.device = pick_device(config.train.device, config.train.precision)
+        self.device = check_machine(config, self.group, len(samplers))
         with preserved_rng():
             self.students = [
                 Student(i, first_seat + i, encoded, config, sampler, self.device) for i, sampler in enumerate(samplers)
