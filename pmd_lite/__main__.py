@@ -54,6 +54,8 @@ class RunArguments:
     """toy, small, ted8 or wmt6: the defaults of all the options below."""
     direction: Literal["m2o", "o2m"] | None = None
     """Turn the pairs round: many into one, or one into many."""
+    strict: bool = True
+    """Refuse a corpus with an unsound line; --no-strict leaves such lines out and says how many."""
     samplers: Words = ()
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
     tau: float = 5.0
@@ -83,7 +85,7 @@ class RunArguments:
 
     def load(self) -> Corpus:
         """The corpus; what its checks found goes to stderr."""
-        corpus = api.load_corpus(self.corpus, direction=self.direction)
+        corpus = api.load_corpus(self.corpus, direction=self.direction, strict=self.strict)
         for warning in corpus.warnings:
             print(f"note: {warning}", file=sys.stderr)
         return corpus
@@ -114,7 +116,7 @@ class TrainArguments(RunArguments):
             run = api.train(self.load(), self.method, self.config, **words)
         else:
             run = launch(self.corpus, self.method, self.config, processes=self.processes,
-                         corpus_options={"direction": self.direction}, **words)  # fmt: skip
+                         corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
         if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
             return
         print(run.table().to_text())

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
 from pmd_lite.building import make_distiller, make_samplers
@@ -27,7 +27,7 @@ from pmd_lite.training.disk import explained
 from pmd_lite.training.distributed import current, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import Onlooker, RunDir, write_json
-from pmd_lite.training.trainer import Trainer
+from pmd_lite.training.trainer import Trainer, check_machine
 
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
@@ -38,6 +38,7 @@ def load_corpus(
     *,
     direction: Literal["m2o", "o2m"] | None = None,
     pairs: Sequence[str] | None = None,
+    strict: bool = True,
     seed: int = 0,
     **world: Any,
 ) -> Corpus:
@@ -47,6 +48,7 @@ def load_corpus(
         name: a toy world ("toy", "hard", ...) or the directory of a corpus (a path with a separator or that exists).
         direction: turn the pairs round where needed: "o2m" trains English into many.
         pairs: only these pairs, named as they are after turning.
+        strict: refuse a directory with an unsound line; False leaves such lines out and says so in `Corpus.warnings`.
         seed, world: for a toy world, which one and which of its knobs to change.
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
@@ -57,7 +59,7 @@ def load_corpus(
             raise UserError(f"{', '.join(world)}: only a toy world has such knobs, and {name} is a corpus directory")
         if not Path(name).exists() and not any(c in str(name) for c in "/\\."):
             raise UserError(f"no corpus {str(name)!r}: give a directory, or a toy world ({', '.join(WORLDS)})")
-        found = corpora.load_corpus(name)
+        found = corpora.load_corpus(name, strict=strict)
     turned = found.reversed() if direction is not None and direction != found.direction else found
     return turned.only(pairs) if pairs is not None else turned
 
@@ -98,13 +100,16 @@ def train(
     if overrides and not isinstance(preset_name, str):
         raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
+    if resume not in ("auto", "never") or show not in get_args(Show):
+        raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
+        check_machine(config, group, len(row.samplers))  # before a file is written
         rundir = Onlooker(path) if group.rank else RunDir(path)
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
-            _open(rundir, describe(corpus, row, config), resume)
+            _open(rundir, describe(corpus, row, config), "auto" if group.rank else resume)  # rank 0 has just begun it
         if not group.rank_0s(rundir.finished):
             shared = Path(tokenizer) if tokenizer is not None else None
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared)
@@ -180,7 +185,8 @@ def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
 
 def _refuse_foreign(path: Path) -> None:
     """A directory that holds other things than a run is left alone."""
-    there = {p.name for p in path.iterdir()} - {".lock"} if path.is_dir() else set()
+    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
+    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; choose another out directory")
     if there and "config.json" not in there:
@@ -198,6 +204,7 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
     there["config"] = json.loads(json.dumps(known))
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
+    there["config"]["train"]["device"] = wanted["config"]["train"]["device"]  # and a run may move to another machine
     differing = sorted(_differing(there, wanted))
     if differing:
         raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "

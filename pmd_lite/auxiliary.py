@@ -54,13 +54,14 @@ class Wanted:
 def wanted(row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
     """The auxiliary runs of a method, in the order in which they are trained."""
     needs = building.needs(row.samplers, row.distiller, config)
+    single = dataclasses.replace(config, train=dataclasses.replace(config.train, turns="in-turn"))  # one student alone
     runs: list[Wanted] = []
     if "plain" in needs:
-        runs.append(Wanted("plain", corpus, "tau=1", config))
+        runs.append(Wanted("plain", corpus, "tau=1", single))
     if "auto-pmd" in needs:
         runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config))
     if "bilingual" in needs:
-        runs += bilingual(corpus, config, encoded)
+        runs += bilingual(corpus, single, encoded)
     return runs
 
 

@@ -39,8 +39,15 @@ def translate(
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({error})") from None
     lines = text.removesuffix("\n").split("\n") if text else []
-    for line in Run(run).translate(lines, pair, student - 1, beam):
+    trained = Run(run)
+    for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam):
         print(line)
+
+
+def _counted_from_0(run: Run, student: int) -> int:
+    if not 1 <= student <= len(run.labels):
+        raise UserError(f"--student {student}: this run has {', '.join(str(i + 1) for i in range(len(run.labels)))}")
+    return student - 1
 
 
 def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, student: int = 1) -> None:
@@ -52,12 +59,14 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
         out: new directory.
         student: which model, 1 or 2.
     """
-    print(Run(run).export(to, out, student - 1) / "README.md")
+    trained = Run(run)
+    print(trained.export(to, out, _counted_from_0(trained, student)) / "README.md")
 
 
 def evaluate(
-    run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test", beam: int | None = None
-) -> None:
+    run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
+    beam: int | None = None, strict: bool = True,
+) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
     Args:
@@ -65,9 +74,10 @@ def evaluate(
         corpus: toy world or corpus directory; by default where the run found it.
         split: valid or test.
         beam: beam width; by default the run's.
+        strict: as the run was trained (--no-strict leaves unsound lines out).
     """
     seen = Run(run)
-    found = _corpus_of(seen, corpus)
+    found = _corpus_of(seen, corpus, strict)
     scores = seen.evaluate(found, split, beam)
     rows = [[name, *(score["bleu"] for score in of.values())] for name, of in scores.items()]
     print(Table(["BLEU", *seen.pairs], rows, digits=1).to_text())
@@ -75,10 +85,10 @@ def evaluate(
     print(f"signature: {first['signature']}")
 
 
-def _corpus_of(run: Run, name: str | None) -> Corpus:
+def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
     """The corpus a run was trained on, turned the same way round."""
     place = name or run.corpus["path"] or run.corpus["name"]
-    found = api.load_corpus(place)
+    found = api.load_corpus(place, strict=strict)
     return found if list(found.pairs) == run.pairs else found.reversed()
 
 
@@ -89,9 +99,13 @@ def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
         runs: one or more run directories, e.g. runs/*.
         figures: also draw dev loss, distillation weights and frontier into RUN/figures (PNG and PDF).
     """
-    seen = [Run(path) for path in runs]
-    if not seen:
+    if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
+    there = [path for path in runs if (path / "config.json").exists()]
+    for path in runs if there else ():  # runs/* names comparisons and caches, too
+        if path not in there:
+            print(f"note: {path} is no run", file=sys.stderr)
+    seen = [Run(path) for path in there or runs]
     for run in seen:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"

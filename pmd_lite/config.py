@@ -107,6 +107,9 @@ class OptimConfig:
         check(self.lr > 0, f"lr={self.lr}", "must be positive")
         check(0 <= self.label_smoothing < 1, f"label_smoothing={self.label_smoothing}", "must lie in [0, 1)")
         check(self.warmup >= 1, f"warmup={self.warmup}", "take at least one update")
+        pair = isinstance(self.betas, list | tuple) and len(self.betas) == 2
+        check(pair and all(isinstance(b, int | float) and 0 <= b < 1 for b in self.betas), f"betas={self.betas!r}",
+              "write two numbers in [0, 1), such as 0.9 0.98")  # fmt: skip
         object.__setattr__(self, "betas", tuple(self.betas))
 
 
@@ -157,7 +160,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class FidelityBundle:
-    """Where the paper's text and the authors' released code differ in the distiller (authors-implementation notes)."""
+    """Where the paper's text and the authors' released code differ in the distiller."""
 
     rollback: bool
     """True: every trial is undone (Alg. 2 copies the model). False: the released code's live trials."""
@@ -200,21 +203,21 @@ class DistillConfig:
     fidelity: Fidelity = "paper"
     """paper follows the text, released follows the authors' code; each field below can also be set alone."""
     rollback: bool | None = None
-    """See FidelityBundle.rollback."""
+    """True: every trial is undone (Alg. 2 copies the model). False: the released code's live trials."""
     start: float | None = None
-    """See FidelityBundle.start."""
+    """Fraction of training before distillation begins (released: after 4 of 74 epochs)."""
     teacher_dropout: bool | None = None
-    """See FidelityBundle.teacher_dropout."""
+    """Teacher in train mode (its own dropout active) during ordinary steps."""
     dead_zone: float | None = None
-    """See FidelityBundle.dead_zone."""
+    """Uni-PMD: nats per token by which a student must lead before it stops learning (released: 0.05 bit)."""
     ties: Literal["keep", "up"] | None = None
-    """See FidelityBundle.ties."""
+    """Action taken first when trials tie."""
     alpha_clip: float | None = None
-    """See FidelityBundle.alpha_clip."""
+    """Upper clip of alpha before the inverse sigmoid (released: 0.98); 1 is no clip."""
     trial_data: Literal["per-pair", "head"] | None = None
-    """See FidelityBundle.trial_data."""
+    """per-pair: rho of every pair's sentences. head: the first rho of the coming epoch's batches."""
     decide_by: Literal["nll", "smoothed"] | None = None
-    """See FidelityBundle.decide_by."""
+    """Dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})

@@ -54,6 +54,10 @@ def data(
         return
     if out is None:
         raise UserError(f"data {name} needs --out DIR, the directory to write")
+    given = {"FILE": bool(inputs), "--direction": direction != "m2o", "--source": source is not None,
+             "--scale": scale != 1, "--pairs": bool(pairs)}  # fmt: skip
+    if unused := [word for word, is_given in given.items() if is_given and word not in _takes(name)]:
+        raise UserError(f"data {name} takes no {', '.join(unused)}")
     if name in WORLDS:
         write_corpus(api.load_corpus(name, seed=seed, direction=direction), out, overwrite=overwrite)
     elif name in SCRIPTS:
@@ -61,6 +65,15 @@ def data(
     else:
         raise UserError(f"no corpus {name!r}; there are {', '.join((*WORLDS, *SCRIPTS))}, and show")
     _show(out, html)
+
+
+def _takes(name: str) -> tuple[str, ...]:
+    """The options, among those that only some corpora have, that this one has."""
+    if name in WORLDS:
+        return ("--direction",)
+    if name.startswith(("tatoeba6", "ted8")):
+        return ("--direction", "--source")
+    return {"multi30k": ("--source",), "wmt6": ("--scale",), "local": ("FILE", "--pairs")}.get(name, ())
 
 
 def _builder(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,8 +46,7 @@ def export(run: Run, to: Target, out: str | Path, student: int = 0) -> Path:
         raise UserError(f"to={to!r}: choose {' or '.join(map(repr, get_args(Target)))}")
     if out.exists():
         raise UserError(f"{out} exists; export writes a new directory, so choose another one or remove it")
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
+    part = out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.part")  # a name that nobody else uses
     part.mkdir(parents=True)
     try:
         words = _huggingface(run, student, part) if to == "hf" else _ctranslate2(run, student, part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -20,6 +22,7 @@ from pmd_lite.api import load_corpus, train
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
+from pmd_lite.training.trainer import Interrupted
 
 
 def launch(
@@ -33,22 +36,29 @@ def launch(
         processes: how many; 0 is one for every GPU, or two where there is none.
         words: all other arguments of `train`; `accumulate` must be at least `processes`.
     On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
-    Raises UserError with what a process complained of; what was saved until then is whole, and the same call goes on.
+    Raises UserError with what a process complained of, Interrupted after Ctrl-C; what was saved until then is whole,
+    and the same call goes on.
     """
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
-    config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
-        rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
-        local_addr="localhost",
-    )  # fmt: skip
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
     try:
-        with _handlers_kept():
+        with _handlers_kept(), tempfile.TemporaryDirectory() as logs:
+            config = LaunchConfig(
+                min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
+                rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
+                local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
+            )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
+    except SignalException as error:  # the launcher has passed the signal on and waited for all processes
+        raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
+                          "command again to go on") from None  # fmt: skip
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        raise UserError(f"process {rank} of {count} ended: {_reason(failure.message)}. The run directory is whole; "
+        said = _reason(failure.message).removeprefix("pmd_lite.errors.")
+        if said.startswith("UserError: "):  # the request is wrong, not the process
+            raise UserError(said.removeprefix("UserError: ")) from None
+        raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
                         "the same call goes on from the last checkpoint") from None  # fmt: skip
     return Run(paths[0])
 

@@ -60,6 +60,8 @@ def _override(config: Config, key: str, value: Any) -> Config:
     homes = [s for s in ([section] if section else sections) if name in fields.get(s, ())]
     if len(homes) != 1:
         known = ", ".join(f"{s}.{f.name}" for s in sections for f in dataclasses.fields(getattr(config, s)))
+        if key == "preset":
+            raise UserError("preset: the name of a preset is the third argument, or preset_name=")
         raise UserError(
             f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}"
         )

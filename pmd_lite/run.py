@@ -136,7 +136,7 @@ class Run:
         sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
         found = translate_ids(
             model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
-            beam=beam or train.beam, length_penalty=train.length_penalty,
+            beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
         out = [""] * len(sentences)
         for i, text in zip(rows, found, strict=True):

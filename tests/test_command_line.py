@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +143,8 @@ MISTAKES = [
     (["data", "toy"], "--out"),
     (["data", "atlantis", "--out", "x"], "no corpus 'atlantis'"),
     (["data", "show"], "one corpus directory"),
+    (["data", "longtail", "extra.txt", "--scale", ".1", "--out", "x"], "data longtail takes no FILE, --scale"),
+    (["compare", "--methods", "tau=1", "--set", "betas=0.9"], "write two numbers in [0, 1), such as 0.9 0.98"),
 ]
 
 
@@ -172,6 +176,49 @@ def test_a_pair_the_run_does_not_know(place: Path, capsys: pytest.CaptureFixture
 def test_a_corpus_that_changed_is_noticed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(place / "run"), "--corpus", "toy"]) == 2
     assert "trained on another corpus" in capsys.readouterr().err
+
+
+def test_what_this_machine_cannot_do_is_refused_before_a_file_is_written(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So the advice can be followed: the same command, the other precision, the same directory."""
+    folders = ["-c", str(place / "corpus"), "--out", str(tmp_path / "r")]
+    words = ["train", "-m", "tau=1", *folders, *SMALL, "--device", "cpu"]
+    assert main([*words, "--precision", "fp16"]) == 2
+    assert "use precision=fp32 or bf16" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main([*words, "--precision", "fp32"]) == 0
+    assert main([*words[:-1], "auto"]) == 0, "a finished run may be looked at on another device"
+
+
+def test_show_passes_over_what_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(place / "corpus"), str(place / "run")]) == 0
+    said = capsys.readouterr()
+    assert f"note: {place / 'corpus'} is no run" in said.err
+    assert f"{place / 'run'}: auto-pmd" in said.out
+    assert main(["show", str(place / "corpus")]) == 2
+    assert "is this a run directory?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("student", ["0", "3"])
+def test_models_are_counted_from_1(place: Path, student: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(place / "run"), "--pair", "fra-eng", "--file", os.devnull, "--student", student]) == 2
+    assert f"--student {student}: this run has 1, 2" in capsys.readouterr().err
+
+
+def test_unsound_lines_are_refused_or_left_out(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place / "corpus", tmp_path / "corpus")
+    (tmp_path / "corpus" / "corpus.json").unlink()
+    with (tmp_path / "corpus" / "train.fra-eng.tsv").open("a", encoding="utf-8") as file:
+        file.write("\thalf a pair\n")
+    words = ["train", "-c", str(tmp_path / "corpus"), "-m", "tau=1", *SMALL]
+    assert main([*words, "--out", str(tmp_path / "a")]) == 2
+    assert re.search(r"train\.fra-eng\.tsv:61: .*strict=False \(--no-strict\)", capsys.readouterr().err)
+    assert main([*words, "--out", str(tmp_path / "a"), "--no-strict"]) == 0
+    assert "train.fra-eng.tsv:61" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "a"), "--no-strict"]) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +66,49 @@ def same_run(a: Run, b: Run) -> None:
             assert (x["tokens"], x["cost"], x["visits"]) == (y["tokens"], y["cost"], y["visits"])
 
 
-def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
+def left_by_the_launcher() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("torchelastic_*"))
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_several_processes_make_the_run_of_one(tmp_path: Path, processes: int) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    run = together(tmp_path / "two", 2)
+    before = left_by_the_launcher()
+    run = together(tmp_path / "many", processes, resume="never")
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers, "Ctrl-C stays Ctrl-C"
+    assert left_by_the_launcher() == before
     assert run.dir.finished
     assert any(m["event"] == "search" for m in run.dir.metrics()), "the searches, too, are shared work"
     same_run(alone(tmp_path / "one"), run)
+
+
+def test_ctrl_c_reaches_every_process_and_the_run_goes_on(tmp_path: Path) -> None:
+    """Twice each, as on a terminal: from it, and passed on by the launcher. All save, and nobody shows a traceback."""
+    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show lines"
+    words = [*text.split(), "--d-model", "8", "--heads", "2", "--ffn", "8", "--out", str(tmp_path / "r")]
+    child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)  # fmt: skip
+    latest = tmp_path / "r" / "checkpoint" / "LATEST"
+    for _ in range(1200):
+        if latest.exists() or child.poll() is not None:
+            break
+        time.sleep(0.05)
+    first = latest.read_text()
+    os.killpg(child.pid, signal.SIGINT)
+    _, err = child.communicate(timeout=120)
+    assert child.returncode == 130, err
+    assert "Traceback" not in err
+    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to go on" in err
+    assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
+
+
+def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Path) -> None:
+    """chi-IBR needs a tau=1 run first: one student, whose micro-batches two processes share."""
+    words: dict[str, Any] = {"turns": "together", "samplers": ["chi-ibr", "tau=1"]}
+    run = together(tmp_path / "two", 2, "bi-pmd", **words)
+    whole = alone(tmp_path / "one", "bi-pmd", **words)
+    same_run(whole, run)
+    same_run(*(Run(one.path / "auxiliary" / "plain") for one in (whole, run)))
 
 
 def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
@@ -96,7 +136,7 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(
 
 
 def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="accumulate=1: an update has fewer micro-batches than there are processes"):
+    with pytest.raises(UserError, match=r"^accumulate=1: an update has fewer micro-batches than there are processes"):
         together(tmp_path / "run", 2, accumulate=1)
     check_enough_work(Group(size=5), 5)
 

@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pmd_lite.distillation import fused
-from pmd_lite.distillation.fused import Mix, TeacherProbs, TeacherStates, projected_loss, projected_sums
+from pmd_lite.distillation.fused import (
+    Mix,
+    TeacherProbs,
+    TeacherStates,
+    projected_loss,
+    projected_sums,
+    teacher_states,
+)
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, probs
 from pmd_lite.distillation.lssd import adaptive_gate, selective_gate
 from pmd_lite.distillation.topk import TopKTarget, top_k, top_k_kd
+from pmd_lite.model.transformer import Transformer
 
 TOKENS, VOCAB, D = 11, 17, 6
 SENTENCE = torch.tensor([0] * 4 + [1] * 5 + [2] * 2)
@@ -246,3 +254,22 @@ def test_a_weight_needs_a_teacher() -> None:
     case = Case(0)
     with pytest.raises(ValueError, match="needs what a teacher predicts"):
         projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5))
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_teachers_are_asked_without_dropout_and_without_a_graph(tie: str) -> None:
+    torch.manual_seed(0)
+    teachers = [Transformer(VOCAB, d_model=d, heads=2, ffn=8, dropout=0.5, tie=tie).double() for d in (4, 6)]  # type: ignore[arg-type]
+    src, trg_in, keep = torch.randint(4, VOCAB, (3, 5)), torch.randint(4, VOCAB, (3, 4)), torch.tensor([0, 1, 5, 8, 11])
+    shares = (0.7, 0.3)
+    states = teacher_states(list(zip(teachers, shares, strict=True)), src, trg_in, keep)
+    assert all(hidden.is_inference() for hidden, _, _ in states.parts)
+    assert all(teacher.training for teacher in teachers)
+    expected = torch.zeros(len(keep), VOCAB, dtype=torch.float64)
+    for teacher, share in zip(teachers, shares, strict=True):
+        teacher.eval()
+        expected += share * probs(teacher(src, trg_in).flatten(0, 1)[keep]).detach()
+    torch.testing.assert_close(states.probs(slice(None)), expected)
+    dropped = teacher_states([(teachers[0], 1.0)], src, trg_in, keep, dropout=True)
+    assert not torch.equal(dropped.parts[0][0], states.parts[0][0]), "the released code's teachers stay in train mode"
+    assert not teachers[0].training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -15,8 +16,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import pmd_lite as pmd
 from lessons import build as builder
 from lessons.execution import code_outputs, figures, stderr_texts
+from pmd_lite.presets import preset
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "lessons").glob("*.ipynb"))
@@ -183,6 +186,20 @@ def local_links(text: str) -> list[tuple[str, str]]:
     prose = CODE.sub("", text)
     found = re.findall(r"(!?\[[^\]]*\])\(\s*<?([^)\s>]+)", prose)
     return [(label, target.split("#")[0]) for label, target in found if not re.match(r"[a-z]+:|#", target)]
+
+
+def test_python_in_the_readme_calls_what_there_is() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
+    assert len(calls) > 4
+    owners = {"pmd": pmd, "run": pmd.Run}
+    for call in calls:
+        assert isinstance(call.func, ast.Attribute)
+        assert isinstance(call.func.value, ast.Name)
+        owner = owners[call.func.value.id]
+        given = [None] * (len(call.args) + (owner is pmd.Run)), {str(word.arg): None for word in call.keywords}
+        bound = inspect.signature(getattr(owner, call.func.attr)).bind(*given[0], **given[1])
+        preset("toy", **{name: 1 for name in bound.arguments.get("overrides", {})})
 
 
 def test_links_to_local_files_lead_somewhere() -> None:

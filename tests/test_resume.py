@@ -197,6 +197,10 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
         train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
     with pytest.raises(UserError, match=r"holds another: config\.optim\.lr differ"):
         train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
+    (tmp_path / "begun").mkdir()
+    for left in (".lock", "config.json.tmp"):
+        (tmp_path / "begun" / left).write_text("{")
+    assert train(tiny_corpus, "tau=1", config, out=tmp_path / "begun", show="off", score=False).dir.finished
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="not empty and holds no run"):

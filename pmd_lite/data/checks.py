@@ -60,7 +60,8 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
             lines, message = min(faults, key=lambda fault: int(fault[0][0]))
             more = len(np.unique(np.concatenate([lines for lines, _ in faults]))) - 1
             also = f" {more:,} more unsound line(s) in this file." if more else ""
-            raise UserError(f"{flat.name}:{lines[0] + 1}: {message} Or drop such lines with strict=False.{also}")
+            place = f"{flat.name}:{lines[0] + 1}"
+            raise UserError(f"{place}: {message} Or drop such lines with strict=False (--no-strict).{also}")
         for lines, message in faults:
             sound[lines] = False
             warnings.append(f"{flat.name}:{lines[0] + 1}: {message} ({len(lines):,} such dropped.)")

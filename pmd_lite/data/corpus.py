@@ -236,7 +236,7 @@ def _existing(path: str | Path) -> Path:
         siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
         near = difflib.get_close_matches(directory.name, siblings, n=1)
         cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
-        raise UserError(f"{directory} does not exist. {cure} a corpus with write_corpus or a script of data_scripts.")
+        raise UserError(f"{directory} does not exist. {cure} a corpus: python -m pmd_lite data --help")
     return directory
 
 
@@ -271,7 +271,8 @@ def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
         except UserError:
             same = False
         if not same:
-            raise UserError(f"{place} holds other data. Choose another directory, or replace it with overwrite=True.")
+            cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
+            raise UserError(f"{place} holds other data. {cure}")
 
 
 def _write_files(corpus: Corpus, directory: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import Group, check_enough_work, current, shared
-from pmd_lite.training.learner import derive_seed, pick_device
+from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.progress import Progress, Show
@@ -40,6 +41,18 @@ from pmd_lite.training.together import check_one_each, share_moments, step_toget
 from pmd_lite.training.weights import load_weights
 
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
+
+
+def check_machine(config: Config, group: Group, students: int) -> torch.device:
+    """The device to train on. Raises UserError when this machine, or this number of processes, cannot do the run."""
+    if config.train.turns == "together":
+        check_one_each(group, students)
+    else:
+        check_enough_work(group, config.train.accumulate)
+    device = pick_device(config.train.device, config.train.precision)
+    if config.train.compile:
+        check_compiler(device)
+    return device
 
 
 class Interrupted(UserError):
@@ -56,11 +69,7 @@ class Trainer:
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
         self.group = current()
         self.together = config.train.turns == "together"
-        if self.together:
-            check_one_each(self.group, len(samplers))
-        else:
-            check_enough_work(self.group, config.train.accumulate)
-        self.device = pick_device(config.train.device, config.train.precision)
+        self.device = check_machine(config, self.group, len(samplers))
         with preserved_rng():
             self.students = [
                 Student(i, first_seat + i, encoded, config, sampler, self.device) for i, sampler in enumerate(samplers)
@@ -82,7 +91,7 @@ class Trainer:
         ]
         self.probe = ModelProbe(self)
         self.seconds, self.metrics_size = 0.0, 0
-        self._asked = False  # Ctrl-C was pressed in this process
+        self._asked = 0.0  # when Ctrl-C was pressed in this process
         self._stop = False  # in one of them, and all know
 
     # ---- one update
@@ -157,7 +166,7 @@ class Trainer:
                     tokens = step_together(self) if self.together else sum(map(self.update, self.students))
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
-                    self._stop = self.group.any(self._asked)
+                    self._stop = self.group.any(self._asked > 0)
                     self._between_steps(progress)
         finally:
             progress.close()
@@ -229,15 +238,16 @@ class Trainer:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Let Ctrl-C finish the current step and save; a second one stops at once (the last checkpoint stays whole)."""
+        """Let Ctrl-C finish the current step and save; a later one stops at once (the last checkpoint stays whole)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def on_interrupt(number: int, frame: Any) -> None:
-            if self._asked:
+            # One Ctrl-C reaches a launched process twice: from the terminal, and passed on by the launcher.
+            if self._asked and time.monotonic() - self._asked > 1:
                 raise KeyboardInterrupt
-            self._asked = True
+            self._asked = self._asked or time.monotonic()
 
         previous = signal.signal(signal.SIGINT, on_interrupt)
         try:
