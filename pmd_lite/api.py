@@ -104,8 +104,9 @@ def train(
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
-        check_machine(config, group, len(row.samplers))  # before a file is written
         rundir = Onlooker(path) if group.rank else RunDir(path)
+        if not rundir.finished:  # a finished run can be looked at anywhere
+            check_machine(config, group, len(row.samplers))  # before a file is written
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())

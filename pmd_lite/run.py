@@ -125,12 +125,14 @@ class Run:
     ) -> list[str]:
         """Translate sentences of `pair` ("fr-en"); order is kept, an empty sentence stays empty.
 
-        Raises UserError for a pair the run was not trained on.
+        Raises UserError for a pair the run was not trained on, a student that it has not, a beam below 1.
         """
         if isinstance(sentences, str):
             raise UserError('translate takes a list of sentences: translate(["..."], pair)')
         if pair not in self.pairs:
             raise UserError(f"this run translates {', '.join(self.pairs)}; not {pair!r}")
+        if beam is not None and beam < 1:
+            raise UserError(f"beam={beam}: 1 is greedy search, 5 is the paper's")
         model, train = model or self.model(student), self.config.train
         rows = [i for i, text in enumerate(sentences) if text.strip()]
         sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]

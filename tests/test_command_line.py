@@ -206,6 +206,16 @@ def test_models_are_counted_from_1(place: Path, student: str, capsys: pytest.Cap
     assert f"--student {student}: this run has 1, 2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["translate", "evaluate"])
+def test_a_beam_of_0_is_refused(
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a sentence"))
+    words = ["--pair", "fra-eng"] if command == "translate" else []
+    assert main([command, str(place / "run"), *words, "--beam", "0"]) == 2
+    assert "beam=0: 1 is greedy search" in capsys.readouterr().err
+
+
 def test_unsound_lines_are_refused_or_left_out(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
