@@ -46,7 +46,7 @@ realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus,
 
 clean: ## remove build/ and caches (never runs/ and course/)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -path ./$(VENV) -prune -o -path ./runs -prune -o \
+	find . -path ./$(VENV) -prune -o -path ./runs -prune -o -path ./course -prune -o \
 	    -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +
 
 clean-all: clean ## the same, and the virtual environment

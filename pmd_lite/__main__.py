@@ -55,7 +55,7 @@ class RunArguments:
     direction: Literal["m2o", "o2m"] | None = None
     """Turn the pairs round: many into one, or one into many."""
     strict: bool = True
-    """Refuse a corpus with an unsound line; --no-strict leaves such lines out and says how many."""
+    """Refuse a corpus with an unsound line; --no-strict leaves such lines out."""
     samplers: Words = ()
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
     tau: float = 5.0

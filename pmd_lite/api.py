@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.building import make_distiller, make_samplers
+from pmd_lite.building import make_distiller, make_samplers, needs
 from pmd_lite.config import Config
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
@@ -24,7 +24,7 @@ from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
 from pmd_lite.training.disk import explained
-from pmd_lite.training.distributed import current, joined
+from pmd_lite.training.distributed import check_enough_work, current, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
@@ -107,6 +107,8 @@ def train(
         rundir = Onlooker(path) if group.rank else RunDir(path)
         if not rundir.finished:  # a finished run can be looked at anywhere
             check_machine(config, group, len(row.samplers))  # before a file is written
+            if {"plain", "bilingual"} & set(needs(row.samplers, row.distiller, config)) and not use:
+                check_enough_work(group, config.train.accumulate)  # the runs of one student that it needs first
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())

@@ -54,16 +54,16 @@ def data(
         return
     if out is None:
         raise UserError(f"data {name} needs --out DIR, the directory to write")
+    if name not in (*WORLDS, *SCRIPTS):
+        raise UserError(f"no corpus {name!r}; there are {', '.join((*WORLDS, *SCRIPTS))}, and show")
     given = {"FILE": bool(inputs), "--direction": direction != "m2o", "--source": source is not None,
              "--scale": scale != 1, "--pairs": bool(pairs)}  # fmt: skip
     if unused := [word for word, is_given in given.items() if is_given and word not in _takes(name)]:
         raise UserError(f"data {name} takes no {', '.join(unused)}")
     if name in WORLDS:
         write_corpus(api.load_corpus(name, seed=seed, direction=direction), out, overwrite=overwrite)
-    elif name in SCRIPTS:
-        _builder(name, inputs, out, seed, direction, source, scale, pairs, overwrite)()
     else:
-        raise UserError(f"no corpus {name!r}; there are {', '.join((*WORLDS, *SCRIPTS))}, and show")
+        _builder(name, inputs, out, seed, direction, source, scale, pairs, overwrite)()
     _show(out, html)
 
 

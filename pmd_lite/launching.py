@@ -50,7 +50,7 @@ def launch(
                 local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
             )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
-    except SignalException as error:  # the launcher has passed the signal on and waited for all processes
+    except SignalException as error:  # the launcher has passed the signal on, and given processes 30 seconds
         raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
                           "command again to go on") from None  # fmt: skip
     except ChildFailedError as error:
@@ -67,7 +67,11 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
     """One process."""
     torch.set_num_threads(threads)
     corpus = load_corpus(job.pop("corpus"), **corpus_options)
-    return str(train(corpus, **job).path)
+    try:
+        return str(train(corpus, **job).path)
+    except Interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
+        raise
 
 
 @contextmanager

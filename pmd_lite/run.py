@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 from pmd_lite.config import Config
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer, split_pair
@@ -113,7 +115,14 @@ class Run:
             raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
         load_weights(model, self.dir.load_weights(student, which))
-        return model.to(pick_device(self.config.train.device, "fp32")).eval()
+        return model.to(self._device).eval()
+
+    @property
+    def _device(self) -> torch.device:
+        try:
+            return pick_device(self.config.train.device, "fp32")
+        except UserError:  # it was trained on another machine
+            return pick_device("auto", "fp32")
 
     def translate(
         self,

@@ -30,7 +30,9 @@ WORLD: dict[str, Any] = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
 }  # fmt: skip
 # A large eps: else Adam makes whole steps of rounding noise in gradients that are zero.
-WORDS: dict[str, Any] = {**TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "show": "off", "score": False}
+WORDS: dict[str, Any] = {
+    **TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "device": "cpu", "show": "off", "score": False,
+}  # fmt: skip
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="gloo's ranks are started on Linux and macOS here")
 
@@ -84,18 +86,24 @@ def test_several_processes_make_the_run_of_one(tmp_path: Path, processes: int) -
 
 def test_ctrl_c_reaches_every_process_and_the_run_goes_on(tmp_path: Path) -> None:
     """Twice each, as on a terminal: from it, and passed on by the launcher. All save, and nobody shows a traceback."""
-    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show lines"
-    words = [*text.split(), "--d-model", "8", "--heads", "2", "--ffn", "8", "--out", str(tmp_path / "r")]
+    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show off"
+    small = "--d-model 8 --heads 2 --ffn 8 --device cpu"
+    words = [*text.split(), *small.split(), "--out", str(tmp_path / "r")]
     child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True,
                              start_new_session=True)  # fmt: skip
     latest = tmp_path / "r" / "checkpoint" / "LATEST"
-    for _ in range(1200):
-        if latest.exists() or child.poll() is not None:
-            break
-        time.sleep(0.05)
-    first = latest.read_text()
-    os.killpg(child.pid, signal.SIGINT)
-    _, err = child.communicate(timeout=120)
+    try:
+        for _ in range(6000):
+            if latest.exists() or child.poll() is not None:
+                break
+            time.sleep(0.05)
+        assert child.poll() is None, child.communicate()[1]
+        first = latest.read_text()
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=120)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 130, err
     assert "Traceback" not in err
     assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to go on" in err
@@ -136,8 +144,12 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(
 
 
 def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^accumulate=1: an update has fewer micro-batches than there are processes"):
+    few = r"^accumulate=1: an update has fewer micro-batches than there are processes"
+    with pytest.raises(UserError, match=few):
         together(tmp_path / "run", 2, accumulate=1)
+    with pytest.raises(UserError, match=few):  # its tau=1 run, which comes first, has no second student
+        together(tmp_path / "run", 2, "bi-pmd", samplers=["chi-ibr", "tau=1"], turns="together", accumulate=1)
+    assert not (tmp_path / "run").exists()
     check_enough_work(Group(size=5), 5)
 
 

@@ -419,7 +419,7 @@ except pmd.UserError as error:
     print("refused:", str(error).replace(str(run.path), "this directory"))
 
 # %% [markdown]
-# **What to notice.** Ctrl-C finishes the update in hand, saves and stops; a second one stops at once. After a power cut the
+# **What to notice.** Ctrl-C finishes the update in hand, saves and stops; a later one stops at once. After a power cut the
 # last checkpoint counts, which is at most one evaluation old: an epoch in this preset. If an epoch takes hours, set
 # `eval_every`. The scaler, Adam's moments, the order of the data and the random numbers are all in the checkpoint; the
 # authors' program lost the distillation weights on resuming, and the best score of one model.

@@ -177,7 +177,7 @@ class Transformer(nn.Module):
         if not start < end <= self.max_len:
             raise ValueError(f"a sequence must have 1 to {self.max_len} tokens (the model's max_len), not {end}.")
         x = table(ids) * math.sqrt(self.d_model) + self.positions[start:end]
-        # Under autocast the residual path is kept in half precision, as in fairseq: no sublayer has to convert it.
+        # Under autocast the residual path is in half precision, as in fairseq: on a CPU no sublayer has to convert it.
         return drop(for_products(norm(x)), self.dropout, self.training)
 
     def _source_mask(self, src: Tensor) -> Tensor:

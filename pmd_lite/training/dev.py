@@ -36,7 +36,8 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
         with torch.inference_mode(), learner.autocast():
             for i in group.mine(len(batches)):
                 batch = batches[i]
-                hidden = token_states(model, batch.src, batch.trg_in, batch.keep)
+                # fp32, also under autocast: searches compare losses that differ by thousandths
+                hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
                 found = projected_sums(hidden, model.output_weight, batch.gold, learner.config.optim.label_smoothing)
                 sums[:, batch.pair] += torch.stack((found[2], found[0]))  # found[[2, 0]] would wait for a GPU
     finally:
