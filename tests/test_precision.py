@@ -10,6 +10,7 @@ import torch
 from conftest import MakeTrainer, stopped_at
 from test_resume import assert_same
 
+from pmd_lite.distillation import fused
 from pmd_lite.training import precision, trainer
 from pmd_lite.training.distributed import Group
 from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_products
@@ -131,3 +132,19 @@ def test_a_run_may_go_on_where_another_precision_is_best(make_trainer: MakeTrain
     other.scaler = torch.amp.GradScaler("cpu", enabled=True)
     other.load_state_dict(one.state_dict())
     assert other.scaler.get_scale() == 65536
+
+
+def test_dev_losses_are_projected_in_fp32_whatever_the_model_computes_in(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searches decide by thousandths of a nat, which is as fine as bf16 logits are."""
+    trainer, seen = make_trainer("tau=1", precision="bf16"), list[torch.dtype]()
+    projected = fused.project
+
+    def project(hidden: torch.Tensor, *words: Any) -> torch.Tensor:
+        seen.append(hidden.dtype)
+        return projected(hidden, *words)
+
+    monkeypatch.setattr(fused, "project", project)
+    trainer.probe.dev_loss(0)
+    assert set(seen) == {torch.float32}

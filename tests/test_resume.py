@@ -178,6 +178,27 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     assert_same(whole, stopped)
 
 
+@pytest.mark.parametrize(("seconds", "stops"), [(0.1, Interrupted), (2.0, KeyboardInterrupt)])
+def test_a_second_ctrl_c_counts_if_it_is_not_the_first_one_again(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, seconds: float, stops: type[BaseException]
+) -> None:
+    """A terminal and a launcher pass on the same one; a later one means: at once."""
+    trainer, clock = make_trainer("tau=1", steps=4), itertools.count(1000.0, seconds)
+    monkeypatch.setattr("pmd_lite.training.trainer.time.monotonic", lambda: next(clock))
+    real = trainer.update
+
+    def interrupt_twice(student: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        return real(student)
+
+    trainer.update = interrupt_twice  # type: ignore[method-assign]
+    with pytest.raises(stops):
+        trainer.run()
+    assert trainer.clock.step == 1
+    assert (trainer.rundir.load_checkpoint() is not None) == (stops is Interrupted)
+
+
 def test_training_works_outside_the_main_thread(make_trainer: MakeTrainer) -> None:
     """Notebooks and servers may call from another thread, where signal handlers cannot be set."""
     trainer, result = make_trainer("tau=1", steps=2), []
