@@ -375,7 +375,7 @@ def test_the_command_line_exports(
     assert command_line.main(words) == 0
     assert capsys.readouterr().out.strip() == str(out / "README.md")
     assert command_line.main([*words[:-1], str(tmp_path / "other"), "--student", "3"]) == 2
-    assert "student 2: this run has 1" in capsys.readouterr().err
+    assert "--student 3: this run has 1" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------- tokenizer
