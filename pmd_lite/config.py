@@ -160,24 +160,19 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class FidelityBundle:
-    """Where the paper's text and the authors' released code differ in the distiller."""
+    """Where the paper's text and the authors' released code differ in the distiller.
+
+    Each is a field of DistillConfig, which says what it means; None there stands for the value here.
+    """
 
     rollback: bool
-    """True: every trial is undone (Alg. 2 copies the model). False: the released code's live trials."""
     start: float
-    """Fraction of training before distillation begins (released: after 4 of 74 epochs)."""
     teacher_dropout: bool
-    """Teacher in train mode (its own dropout active) during ordinary steps."""
     dead_zone: float
-    """Uni-PMD: nats per token by which a student must lead before it stops learning (released: 0.05 bit)."""
     ties: Literal["keep", "up"]
-    """Action taken first when trials tie."""
     alpha_clip: float
-    """Upper clip of alpha before the inverse sigmoid (released: 0.98); 1 is no clip."""
     trial_data: Literal["per-pair", "head"]
-    """per-pair: rho of every pair's sentences. head: the first rho of the coming epoch's batches."""
     decide_by: Literal["nll", "smoothed"]
-    """Dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
 
 
 FIDELITY: dict[str, FidelityBundle] = {
