@@ -16,10 +16,12 @@ import torch
 from conftest import MakeTrainer
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.trainer import Student, Trainer
 
 WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal",
-         "is_nonzero", "repeat_interleave", "bincount"}  # fmt: skip
+         "is_nonzero", "repeat_interleave", "bincount", "item"}  # fmt: skip
+"""`item` is what the first is called in inference mode."""
 HOST = ("cpu", "numpy", "tolist", "item")
 
 
@@ -135,3 +137,13 @@ def test_more_tokens_are_no_more_python(make_trainer: MakeTrainer, monkeypatch: 
     assert much[0] > 4 * little[0]
     assert much[1] == little[1]
     assert much[2] <= 1.02 * little[2]
+
+
+def test_dev_losses_come_to_the_host_once(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once a batch; nor is a list of Python numbers, such as an index, sent to the device for each of them."""
+    trainer = make_trainer("tau=1")
+    assert len(trainer.dev) > 3
+    with watched(monkeypatch) as watcher:
+        dev_losses(trainer.students[0].learner, trainer.dev, len(trainer.encoded.pairs))
+    assert len(watcher.waiting) == 1
+    assert "index" not in watcher.names
