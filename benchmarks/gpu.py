@@ -36,7 +36,7 @@ from benchmarks.overheads import make_trainer, now, search_overhead
 from benchmarks.peers import SHAPES, Ours, Peer, marian, textbook
 from benchmarks.training import make_batches
 from pmd_lite.data.tokenizer import BOS, EOS, PAD
-from pmd_lite.distillation.fused import Mix, TeacherStates, projected_loss
+from pmd_lite.distillation.fused import Mix, Output, TeacherPart, TeacherStates, projected_loss
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.decoding import translate_batch
@@ -131,10 +131,10 @@ def loss(card: Card) -> None:
     gold = torch.randint(size.big_vocab, (size.tokens,), device=card.device)
     for x in (hidden, weight):
         x.requires_grad_()
-    target, found = TeacherStates([(taught, teacher, 1.0)]), dict[str, Tensor]()
+    target, found = TeacherStates([TeacherPart(taught, Output(teacher), 1.0)]), dict[str, Tensor]()
 
     def fused() -> None:
-        found["fused"], _ = projected_loss(hidden, weight, gold, 0.1, Mix(0.6, 0.4, target))
+        found["fused"], _ = projected_loss(hidden, Output(weight), gold, 0.1, Mix(0.6, 0.4, target))
         torch.autograd.grad(found["fused"], [hidden, weight])
 
     def whole() -> None:

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.peers import SHAPES
 from benchmarks.turns import Runner, take_turns
-from pmd_lite.distillation.fused import Mix, projected_loss, teacher_states, token_states
+from pmd_lite.distillation.fused import Mix, output_of, projected_loss, teacher_states, token_states
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.transformer import Transformer
@@ -44,7 +44,7 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
         if fused:
             mix = Mix(1 - ALPHA, ALPHA, teacher_states(teachers, src, trg, keep)) if teachers else Mix()
             hidden = token_states(model, src, trg, keep)
-            loss, _ = projected_loss(hidden, model.output_weight, gold, SMOOTHING, mix)
+            loss, _ = projected_loss(hidden, output_of(model), gold, SMOOTHING, mix)
         else:
             adam.zero_grad(set_to_none=True)
             soft = soft_target(teachers, src, trg, keep) if teachers else None

@@ -69,6 +69,10 @@ class ModelConfig:
     """Which embeddings share one table with the output layer."""
     embedding_norm: bool = False
     """An extra LayerNorm on the embeddings (the released code has one)."""
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    """Nonlinearity of the feed-forward layers (opus-mt has swish)."""
+    output_bias: bool = False
+    """A learnt number for each token that is added to its logit (Marian has one)."""
     max_len: int = 256
     """Longest sequence in tokens, source or target."""
 

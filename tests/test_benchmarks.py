@@ -17,7 +17,7 @@ from benchmarks.training import make_batches, make_engine, race
 from benchmarks.turns import Runner
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokens import EncodedSplit, TokenArray
-from pmd_lite.distillation.fused import Mix, projected_loss, token_states
+from pmd_lite.distillation.fused import Mix, output_of, projected_loss, token_states
 from pmd_lite.model.export import from_huggingface
 from pmd_lite.model.transformer import Transformer
 
@@ -27,7 +27,7 @@ VOCAB = 61
 def our_loss(model: Transformer, batch: Batch) -> Tensor:
     """What training differentiates, without smoothing."""
     hidden = token_states(model, batch.src, batch.trg_in, batch.keep)
-    return projected_loss(hidden, model.output_weight, batch.gold, 0.0, Mix())[0]
+    return projected_loss(hidden, output_of(model), batch.gold, 0.0, Mix())[0]
 
 
 def copy_into(theirs: Any, ours: Transformer) -> None:

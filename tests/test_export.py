@@ -35,6 +35,7 @@ SIZES: dict[str, Any] = {
     "d_model": 24, "heads": 4, "encoder_layers": 1, "decoder_layers": 2, "ffn": 40, "max_len": 64, "pad": PAD,
 }  # fmt: skip
 SHAPES = list(itertools.product(["pre", "post"], ["all", "decoder", "none"], [False, True]))
+BIASES = [False, True]
 FOUR = [("pre", "all", False), ("pre", "decoder", True), ("post", "none", False), ("post", "all", True)]
 SEARCHES = [(1, 1.0), (5, 1.0), (5, 0.6)]  # beam, length penalty
 MAX_LEN = 40
@@ -97,11 +98,13 @@ def copier(norm: str, tie: str, embedding_norm: bool) -> Transformer:
 # ------------------------------------------------------------------------------------------------- Hugging Face
 
 
+@pytest.mark.parametrize("output_bias", BIASES)
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), SHAPES)
 def test_transformers_gives_the_same_logits_and_the_weights_back(
-    norm: str, tie: str, embedding_norm: bool, transformers: Any, tmp_path: Path
+    norm: str, tie: str, embedding_norm: bool, output_bias: bool, transformers: Any, tmp_path: Path
 ) -> None:
-    model = random_model(norm, tie, embedding_norm, dropout=0.2, attention_dropout=0.1)
+    rates: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1}
+    model = random_model(norm, tie, embedding_norm, output_bias=output_bias, **rates)
     before = torch.get_rng_state()
     to_huggingface(model, bos=BOS, eos=EOS).save_pretrained(tmp_path)
     assert torch.equal(torch.get_rng_state(), before)
@@ -207,14 +210,6 @@ def test_what_ours_cannot_be_is_refused_by_name(changes: dict[str, Any], named: 
         from_huggingface(of_theirs(transformers, **changes))
 
 
-def test_a_model_with_an_output_bias_is_refused(transformers: Any) -> None:
-    theirs = of_theirs(transformers)
-    assert from_huggingface(theirs).vocab_size == VOCAB
-    theirs.final_logits_bias[0, 7] = 0.1
-    with pytest.raises(UserError, match="final_logits_bias"):
-        from_huggingface(theirs)
-
-
 def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no directory"):
         from_huggingface(tmp_path / "nothing")
@@ -233,11 +228,12 @@ def named(src: Tensor) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), SHAPES)
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+@pytest.mark.parametrize(("activation", "output_bias"), [("relu", False), ("gelu", False), ("swish", True)])
 def test_ctranslate2_gives_the_same_probabilities(
-    norm: str, tie: str, embedding_norm: bool, activation: str, ctranslate2: Any, tmp_path: Path
+    norm: str, tie: str, embedding_norm: bool, activation: str, output_bias: bool, ctranslate2: Any, tmp_path: Path
 ) -> None:
-    model, src, trg = random_model(norm, tie, embedding_norm, activation=activation), sentences(6), sentences(6, seed=9)
+    model = random_model(norm, tie, embedding_norm, activation=activation, output_bias=output_bias)
+    src, trg = sentences(6), sentences(6, seed=9)
     scored = translator_of(model, tmp_path, ctranslate2).score_batch(named(src), [row[:-1] for row in named(trg)])
     logp = model(src, torch.cat([torch.full((6, 1), BOS), trg[:, :-1]], dim=1)).log_softmax(-1)
     expected = logp.gather(2, trg[:, :, None])[:, :, 0]

@@ -15,6 +15,8 @@ from torch import Tensor
 from pmd_lite.distillation import fused
 from pmd_lite.distillation.fused import (
     Mix,
+    Output,
+    TeacherPart,
     TeacherProbs,
     TeacherStates,
     projected_loss,
@@ -42,9 +44,9 @@ def chunks_of(size: int) -> Iterator[None]:
 
 
 class Case:
-    """Random states, weights, gold tokens and two teachers of another width, float64."""
+    """Random states, weights, gold tokens and two teachers of another width, one of them with a bias; float64."""
 
-    def __init__(self, seed: int, dtype: torch.dtype = torch.float64):
+    def __init__(self, seed: int, dtype: torch.dtype = torch.float64, bias: bool = False):
         rng = torch.Generator().manual_seed(seed)
 
         def random(*shape: int) -> Tensor:
@@ -52,31 +54,39 @@ class Case:
 
         self.hidden, self.weight = random(TOKENS, D).requires_grad_(), random(VOCAB, D).requires_grad_()
         self.gold = torch.randint(VOCAB, (TOKENS,), generator=rng)
-        self.teachers = TeacherStates([(random(TOKENS, 4), random(VOCAB, 4), share) for share in (0.7, 0.3)])
+        outputs = Output(random(VOCAB, 4), random(VOCAB)), Output(random(VOCAB, 4))
+        shares = (0.7, 0.3)
+        self.teachers = TeacherStates([TeacherPart(random(TOKENS, 4), *x) for x in zip(outputs, shares, strict=True)])
+        self.output = Output(self.weight, random(VOCAB).requires_grad_() if bias else None)
 
     def gradients(self, loss: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(loss, [self.hidden, self.weight])
+        return torch.autograd.grad(loss, [x for x in (self.hidden, *self.output) if x is not None])
 
     @property
     def logp(self) -> Tensor:
         """The plain route: [tokens, vocab] with a graph behind it."""
-        return log_probs(self.hidden @ self.weight.t())
+        return log_probs(logits(self.hidden, self.output))
 
     def teacher_probs(self) -> Tensor:
-        return torch.stack([share * probs(h @ w.t()) for h, w, share in self.teachers.parts]).sum(0)
+        return torch.stack([share * probs(logits(hidden, out)) for hidden, out, share in self.teachers.parts]).sum(0)
+
+
+def logits(hidden: Tensor, output: Output) -> Tensor:
+    """[tokens, vocab], all of them."""
+    return hidden @ output.weight.t() + (0 if output.bias is None else output.bias)
 
 
 SEEDS, SIZES = st.integers(0, 10**6), st.integers(1, TOKENS + 2)
 EPS = st.sampled_from([0.0, 0.1, 0.5])
 
 
-@given(SEEDS, SIZES, EPS, st.floats(0, 1))
+@given(SEEDS, SIZES, EPS, st.floats(0, 1), st.booleans())
 @settings(deadline=None)
-def test_equation_4_in_value_and_gradient(seed: int, size: int, eps: float, alpha: float) -> None:
-    case = Case(seed)
+def test_equation_4_in_value_and_gradient(seed: int, size: int, eps: float, alpha: float, bias: bool) -> None:
+    case = Case(seed, bias=bias)
     with chunks_of(size):
         mix = Mix(1 - alpha, alpha, case.teachers)
-        loss, sums = projected_loss(case.hidden, case.weight, case.gold, eps, mix)
+        loss, sums = projected_loss(case.hidden, case.output, case.gold, eps, mix)
         found = case.gradients(loss)
     ce, kd = ce_loss(case.logp, case.gold, eps), kd_loss(case.logp, case.teacher_probs())
     expected = (1 - alpha) * ce + alpha * kd
@@ -85,17 +95,17 @@ def test_equation_4_in_value_and_gradient(seed: int, size: int, eps: float, alph
     torch.testing.assert_close(found, case.gradients(expected))
 
 
-@given(SEEDS, SIZES, st.sampled_from(["selective", "adaptive"]))
+@given(SEEDS, SIZES, st.sampled_from(["selective", "adaptive"]), st.booleans())
 @settings(deadline=None)
-def test_gates_scale_each_tokens_distillation_and_carry_no_gradient(seed: int, size: int, kind: str) -> None:
-    case = Case(seed)
+def test_gates_scale_each_token_and_carry_no_gradient(seed: int, size: int, kind: str, bias: bool) -> None:
+    case = Case(seed, bias=bias)
 
     def gate(student: Tensor, teacher: Tensor) -> Tensor:
         return selective_gate(student, teacher) if kind == "selective" else adaptive_gate(student, teacher, SENTENCE)
 
     with chunks_of(size):
         mix = Mix(0.5, 0.25, case.teachers, gate)
-        loss, sums = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+        loss, sums = projected_loss(case.hidden, case.output, case.gold, 0.1, mix)
         found = case.gradients(loss)
     student, teacher = (x.gather(-1, case.gold[:, None])[:, 0] for x in (case.logp, case.teacher_probs().log()))
     trust = gate(student.detach(), teacher)
@@ -110,11 +120,11 @@ def test_gates_scale_each_tokens_distillation_and_carry_no_gradient(seed: int, s
 @settings(deadline=None)
 def test_the_k_best_tokens_at_a_temperature(seed: int, size: int, k: int, theta: float) -> None:
     case = Case(seed)
-    hidden, weight, _ = case.teachers.parts[0]
-    best = top_k(hidden @ weight.t(), k)
+    hidden, output, _ = case.teachers.parts[0]
+    best = top_k(logits(hidden, output), k)
     with chunks_of(size):
         mix = Mix(0.4, 0.6, TopKTarget(best, theta))
-        loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+        loss, _ = projected_loss(case.hidden, case.output, case.gold, 0.1, mix)
         found = case.gradients(loss)
     expected = 0.4 * ce_loss(case.logp, case.gold, 0.1) + 0.6 * top_k_kd(case.logp, best, theta)
     torch.testing.assert_close(loss, expected, check_dtype=False)
@@ -129,25 +139,26 @@ def test_what_the_k_best_say_of_the_gold_token() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_gradcheck(alpha: float) -> None:
-    case = Case(3)
+    case = Case(3, bias=True)
 
     class Loss(torch.autograd.Function):
         """The loss anew for every derivative, as gradcheck asks the same graph several times."""
 
         @staticmethod
-        def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
-            ctx.save_for_backward(hidden, weight)
-            return projected_loss(hidden, weight, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))[0]
+        def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            ctx.save_for_backward(hidden, weight, bias)
+            return projected_loss(hidden, Output(weight, bias), case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))[0]
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
             inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
             with torch.enable_grad():
-                loss, _ = projected_loss(*inputs, case.gold, 0.1, Mix(1 - alpha, alpha, case.teachers))
+                mix = Mix(1 - alpha, alpha, case.teachers)
+                loss, _ = projected_loss(inputs[0], Output(*inputs[1:]), case.gold, 0.1, mix)
             return torch.autograd.grad(loss, inputs, grad)
 
     with chunks_of(4):
-        assert torch.autograd.gradcheck(Loss.apply, (case.hidden, case.weight))
+        assert torch.autograd.gradcheck(Loss.apply, (case.hidden, *case.output))
 
 
 def test_probabilities_kept_for_several_students_are_those_made_chunk_by_chunk() -> None:
@@ -155,7 +166,8 @@ def test_probabilities_kept_for_several_students_are_those_made_chunk_by_chunk()
     kept = case.teachers.kept()
     assert isinstance(kept, TeacherProbs)
     before = kept.p.clone()
-    both = [projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5, t)) for t in (case.teachers, kept)]
+    mixes = [Mix(0.5, 0.5, target) for target in (case.teachers, kept)]
+    both = [projected_loss(case.hidden, case.output, case.gold, 0.1, mix) for mix in mixes]
     assert torch.equal(both[0][0], both[1][0])
     for a, b in zip(*(case.gradients(loss) for loss, _ in both), strict=True):
         assert torch.equal(a, b)
@@ -163,17 +175,18 @@ def test_probabilities_kept_for_several_students_are_those_made_chunk_by_chunk()
 
 
 def test_too_much_to_keep_is_not_kept() -> None:
-    big = TeacherStates([(torch.zeros(1, 1).expand(2**12 + 1, 1), torch.zeros(1, 1).expand(2**12, 1), 1.0)])
+    many, vocabulary = (torch.zeros(1, 1).expand(n, 1) for n in (2**12 + 1, 2**12))
+    big = TeacherStates([TeacherPart(many, Output(vocabulary), 1.0)])
     assert big.kept() is big
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_close_to_fp32(dtype: torch.dtype) -> None:
-    case = Case(5, torch.float32)
+    case = Case(5, torch.float32, bias=True)
     mix = Mix(0.5, 0.5, case.teachers)
-    exact, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+    exact, _ = projected_loss(case.hidden, case.output, case.gold, 0.1, mix)
     with torch.autocast("cpu", dtype=dtype):
-        half, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, mix)
+        half, _ = projected_loss(case.hidden, case.output, case.gold, 0.1, mix)
     assert half.dtype == torch.float32
     assert half.item() == pytest.approx(exact.item(), rel=0.01)
     for a, b in zip(case.gradients(half), case.gradients(exact), strict=True):
@@ -187,7 +200,7 @@ def test_a_tied_table_gets_both_of_its_gradients() -> None:
     for route in ("fused", "plain"):
         hidden = torch.tanh(table[ids] @ torch.eye(D, dtype=torch.float64))
         if route == "fused":
-            loss = projected_loss(hidden, table, case.gold, 0.1, Mix())[0]
+            loss = projected_loss(hidden, Output(table), case.gold, 0.1, Mix())[0]
             found = torch.autograd.grad(loss, table)[0]
         else:
             loss = ce_loss(log_probs(hidden @ table.t()), case.gold, 0.1)
@@ -197,31 +210,33 @@ def test_a_tied_table_gets_both_of_its_gradients() -> None:
 def test_no_gradient_reaches_a_teacher() -> None:
     case = Case(2)
     hidden, weight = (torch.randn(n, 4, dtype=torch.float64, requires_grad=True) for n in (TOKENS, VOCAB))
-    target = TeacherStates([(hidden, weight, 1.0)])
-    projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
+    bias = torch.randn(VOCAB, dtype=torch.float64, requires_grad=True)
+    target = TeacherStates([TeacherPart(hidden, Output(weight, bias), 1.0)])
+    projected_loss(case.hidden, case.output, case.gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
     assert hidden.grad is None
     assert weight.grad is None
+    assert bias.grad is None
 
 
 def test_a_second_derivative_is_refused_in_words() -> None:
     case = Case(2)
-    loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix())
+    loss, _ = projected_loss(case.hidden, case.output, case.gold, 0.1, Mix())
     with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
         torch.autograd.grad(loss, case.hidden, create_graph=True)
 
 
 def test_a_gradient_is_given_away_once_and_not_again() -> None:
     case = Case(2)
-    loss, _ = projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix())
+    loss, _ = projected_loss(case.hidden, case.output, case.gold, 0.1, Mix())
     torch.autograd.grad(loss, case.hidden, retain_graph=True)
     with pytest.raises(RuntimeError, match="once, not again"):
         torch.autograd.grad(loss, case.hidden)
 
 
 def test_sums_alone_need_no_gradient() -> None:
-    case = Case(4)
+    case = Case(4, bias=True)
     with torch.inference_mode(), chunks_of(3):
-        found = projected_sums(case.hidden, case.weight, case.gold, 0.1)
+        found = projected_sums(case.hidden, case.output, case.gold, 0.1)
     expected = [ce_loss(case.logp, case.gold, 0.1).item(), 0.0, nll(case.logp, case.gold).item()]
     assert found.tolist() == pytest.approx(expected)
 
@@ -243,23 +258,26 @@ def test_no_tensor_of_tokens_by_vocab_is_made() -> None:
 
     tokens, vocab, d = 512, 2**15, 2
     hidden, weight = torch.randn(tokens, d, requires_grad=True), torch.randn(vocab, d, requires_grad=True)
-    target = TeacherStates([(torch.randn(tokens, d), torch.randn(vocab, d), 1.0)])
+    target = TeacherStates([TeacherPart(torch.randn(tokens, d), Output(torch.randn(vocab, d)), 1.0)])
     gold = torch.zeros(tokens, dtype=torch.long)
     with Watch():
-        projected_loss(hidden, weight, gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
+        projected_loss(hidden, Output(weight), gold, 0.1, Mix(0.5, 0.5, target))[0].backward()
     assert vocab < largest <= tokens * vocab // 2
 
 
 def test_a_weight_needs_a_teacher() -> None:
     case = Case(0)
     with pytest.raises(ValueError, match="needs what a teacher predicts"):
-        projected_loss(case.hidden, case.weight, case.gold, 0.1, Mix(0.5, 0.5))
+        projected_loss(case.hidden, case.output, case.gold, 0.1, Mix(0.5, 0.5))
 
 
-@pytest.mark.parametrize("tie", ["all", "none"])
-def test_teachers_are_asked_without_dropout_and_without_a_graph(tie: str) -> None:
+@pytest.mark.parametrize(("tie", "bias"), [("all", False), ("none", True)])
+def test_teachers_are_asked_without_dropout_and_without_a_graph(tie: Any, bias: bool) -> None:
     torch.manual_seed(0)
-    teachers = [Transformer(VOCAB, d_model=d, heads=2, ffn=8, dropout=0.5, tie=tie).double() for d in (4, 6)]  # type: ignore[arg-type]
+    words: dict[str, Any] = {"heads": 2, "ffn": 8, "dropout": 0.5, "tie": tie, "output_bias": bias}
+    teachers = [Transformer(VOCAB, d_model=d, **words).double() for d in (4, 6)]
+    for teacher in teachers if bias else ():
+        torch.nn.init.normal_(teacher.output_bias)  # type: ignore[arg-type]
     src, trg_in, keep = torch.randint(4, VOCAB, (3, 5)), torch.randint(4, VOCAB, (3, 4)), torch.tensor([0, 1, 5, 8, 11])
     shares = (0.7, 0.3)
     states = teacher_states(list(zip(teachers, shares, strict=True)), src, trg_in, keep)

@@ -18,7 +18,7 @@ from pmd_lite.config import DistillConfig
 from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.fused import Mix, TeacherProbs, projected_loss
+from pmd_lite.distillation.fused import Mix, Output, TeacherProbs, projected_loss
 from pmd_lite.distillation.losses import probs, token_logits
 from pmd_lite.distillation.lssd import LSSD, Gate, adaptive_gate, selective_gate
 from pmd_lite.interfaces import Clock
@@ -276,7 +276,7 @@ def test_each_token_counts_as_much_as_its_gate_and_no_gradient_flows_through_a_g
         factor = lssd.trust(*(x.detach() for x in gold), batch)
         torch.testing.assert_close(factor, trust)
     loss, sums = projected_loss(
-        logits, torch.eye(5, dtype=torch.float64), batch.gold, 0.0,
+        logits, Output(torch.eye(5, dtype=torch.float64)), batch.gold, 0.0,
         Mix(0.0, 1.0, TeacherProbs(teacher.detach()), None if factor is None else lambda s, t: lssd.trust(s, t, batch)),
     )  # fmt: skip
     per_token = -(teacher * p.log()).sum(-1).detach()

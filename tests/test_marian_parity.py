@@ -31,8 +31,7 @@ def build_marian(activation: str, share: bool) -> Any:
     for name, parameter in marian.named_parameters():
         if "embed_positions" not in name:  # positions are no weights; all else is random and large enough to matter
             torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
-    # Marian's extra bias of the output, which our output does not have. It is zero before training.
-    assert not marian.final_logits_bias.any()
+    torch.nn.init.normal_(marian.final_logits_bias, std=0.4)  # opus-mt's are of this kind
     return marian
 
 

@@ -17,7 +17,7 @@ from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import PairStream, collate
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit
 from pmd_lite.distillation import topk
-from pmd_lite.distillation.fused import Mix, projected_loss
+from pmd_lite.distillation.fused import Mix, Output, projected_loss
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopK, TopKCache, teacher_top_k, top_k_kd
 from pmd_lite.errors import UserError
@@ -229,6 +229,6 @@ def test_multi_distill_learns_the_same_from_the_cache_as_from_the_teachers(
     for distiller in (live, cached):
         logits = torch.linspace(-1, 1, batch.tokens * vocab).reshape(batch.tokens, vocab).requires_grad_()
         mix = Mix(0.0, 1.0, distiller.target(0, batch, dropout=False))
-        projected_loss(logits, torch.eye(vocab), batch.gold, 0.1, mix)[0].backward()
+        projected_loss(logits, Output(torch.eye(vocab)), batch.gold, 0.1, mix)[0].backward()
         gradients.append(logits.grad)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-3)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,18 +28,36 @@ ELEMENTS, FEWEST = 2**22, 256
 gradient on W is converted before it is added."""
 
 
+class Output(NamedTuple):
+    """What turns a model's states into logits."""
+
+    weight: Tensor
+    """[vocab, d_model]"""
+    bias: Tensor | None = None
+    """[vocab], where the model has one."""
+
+
+class TeacherPart(NamedTuple):
+    """One teacher of several; nothing here gets a gradient."""
+
+    hidden: Tensor
+    """[tokens, d_model]"""
+    output: Output
+    share: float
+
+
 @dataclass(frozen=True)
 class TeacherStates:
     """Next-token distributions of one or several teachers, not yet projected."""
 
-    parts: Sequence[tuple[Tensor, Tensor, float]]
-    """(hidden [tokens, d_model], output weights [vocab, d_model], share); shares sum to 1. They get no gradient."""
+    parts: Sequence[TeacherPart]
+    """Their shares sum to 1."""
 
     def probs(self, rows: slice, scratch: Scratch | None = None) -> Tensor:
         """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better; in scratch[1] if given."""
         logits, mean = scratch or (None, None)
-        for number, (hidden, weight, share) in enumerate(self.parts):
-            p = torch.softmax(project(hidden[rows], weight, logits), dim=-1, out=mean if number == 0 else None)
+        for number, (hidden, output, share) in enumerate(self.parts):
+            p = torch.softmax(project(hidden[rows], output, logits), dim=-1, out=mean if number == 0 else None)
             p = p if share == 1 else p.mul_(share)
             mean = p if mean is None or number == 0 else mean.add_(p)
         if mean is None or not self.parts:
@@ -57,7 +75,7 @@ class TeacherStates:
 
     def kept(self) -> Target:
         """The same for several students in turn: projected once, if that takes at most 64 MiB."""
-        if sum(len(hidden) * len(weight) for hidden, weight, _ in self.parts[:1]) > 2**24:
+        if sum(len(part.hidden) * len(part.output.weight) for part in self.parts[:1]) > 2**24:
             return self
         return TeacherProbs(self.probs(slice(None)))
 
@@ -112,7 +130,9 @@ def teacher_states(
         try:
             with torch.inference_mode():
                 hidden = for_products(token_states(teacher, src, trg_in, keep))
-                parts.append((hidden, output_weight(teacher).detach().to(hidden.dtype), share))
+                weight, bias = output_of(teacher)
+                output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
+                parts.append(TeacherPart(hidden, output, share))
         finally:
             if was_training != dropout:
                 teacher.train(was_training)
@@ -125,52 +145,54 @@ def token_states(model: nn.Module, src: Tensor, trg_in: Tensor, keep: Tensor) ->
     return hidden.flatten(0, 1).index_select(0, keep)
 
 
-def output_weight(model: nn.Module) -> Tensor:
-    """[vocab, d_model]: the weights that turn a model's states into logits."""
+def output_of(model: nn.Module) -> Output:
+    """The output layer of a Transformer, or of what has its `output_weight` and perhaps its `output_bias`."""
     weight: Tensor = model.output_weight  # type: ignore[assignment]
-    return weight
+    return Output(weight, getattr(model, "output_bias", None))
 
 
-def project(hidden: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
-    """Logits in fp32 or better; the product itself in the states' precision. [n, d], [vocab, d] -> [n, vocab].
+def project(hidden: Tensor, output: Output, out: Tensor | None = None) -> Tensor:
+    """Logits in fp32 or better; the product itself in the states' precision. [n, d] -> [n, vocab].
 
     out: [n, vocab], fp32 or better, to be filled instead of new memory.
     """
     if out is not None and out.dtype == hidden.dtype:
-        return torch.matmul(hidden, weight.t(), out=out)
-    logits = torch.matmul(hidden, weight.to(hidden.dtype).t())
-    if out is not None:
-        return out.copy_(logits)
-    return logits if logits.dtype == torch.float64 else logits.float()
+        logits = torch.matmul(hidden, output.weight.t(), out=out)
+    else:
+        logits = torch.matmul(hidden, output.weight.to(hidden.dtype).t())
+        if out is not None:
+            logits = out.copy_(logits)
+        elif logits.dtype != torch.float64:
+            logits = logits.float()
+    return logits if output.bias is None else logits.add_(output.bias)
 
 
-def projected_loss(hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: float, mix: Mix) -> tuple[Tensor, Tensor]:
-    """The loss of one micro-batch, with a gradient on `hidden` and `weight`.
+def projected_loss(hidden: Tensor, output: Output, gold: Tensor, smoothing: float, mix: Mix) -> tuple[Tensor, Tensor]:
+    """The loss of one micro-batch, with a gradient on `hidden` and on the tensors of `output`.
 
     Args:
-        hidden: [tokens, d_model] states of real target tokens. weight: [vocab, d_model]. gold: [tokens].
+        hidden: [tokens, d_model] states of real target tokens. gold: [tokens].
         smoothing: eps of Eq. 1.
     Returns: (loss [], sums [3]): what to differentiate, and L_ce, L_kd (gated), plain NLL without gradient. All summed
         over tokens, in nats. Differentiating the gradient itself is refused with RuntimeError.
     """
     hidden = for_products(hidden)
-    loss, sums = _ProjectedLoss.apply(hidden, weight, gold, smoothing, mix)  # type: ignore[no-untyped-call]
+    loss, sums = _ProjectedLoss.apply(hidden, *output, gold, smoothing, mix)  # type: ignore[no-untyped-call]
     return loss, sums
 
 
-def projected_sums(hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+def projected_sums(hidden: Tensor, output: Output, gold: Tensor, smoothing: float) -> Tensor:
     """[3]: L_ce, 0 and NLL, summed over tokens in nats, without gradient; as cheap as the projection allows."""
-    return _sweep(hidden, weight, gold, smoothing, Mix(), False)[0]
+    return _sweep(hidden, output, gold, smoothing, Mix(), False)[0]
 
 
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: float, mix: Mix
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, gold: Tensor, smoothing: float, mix: Mix
     ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad[:2])
-        sums, grad_hidden, grad_weight = _sweep(hidden, weight, gold, smoothing, mix, wanted)
-        ctx.gradients = (grad_hidden, grad_weight)
+        wanted = any(ctx.needs_input_grad[:3])
+        sums, ctx.gradients = _sweep(hidden, Output(weight, bias), gold, smoothing, mix, wanted)
         ctx.mark_non_differentiable(sums)
         ctx.set_materialize_grads(False)
         return mix.ce * sums[0] + mix.kd * sums[1], sums
@@ -183,24 +205,23 @@ class _ProjectedLoss(torch.autograd.Function):
                 "functions of losses.py for that"
             )
         if grad_loss is None:
-            return None, None, None, None, None
+            return (None,) * 6
         if ctx.gradients is None:
             raise RuntimeError("projected_loss gives its gradient away: it can be differentiated once, not again")
-        (hidden, weight), ctx.gradients = ctx.gradients, None  # scaled in place: [vocab, d_model] twice is too much
-        return hidden.mul_(grad_loss.to(hidden.dtype)), weight.mul_(grad_loss), None, None, None
+        gradients, ctx.gradients = ctx.gradients, None  # scaled in place: [vocab, d_model] twice is too much
+        return *(None if x is None else x.mul_(grad_loss.to(x.dtype)) for x in gradients), None, None, None
 
 
 def _sweep(
-    hidden: Tensor, weight: Tensor, gold: Tensor, smoothing: float, mix: Mix, gradients: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """All chunks in turn -> sums [3], and the gradients of the mixed loss on hidden and weight (empty if unwanted)."""
-    gate = _gates(hidden, weight, gold, mix) if mix.gate is not None and mix.kd else None
-    used = weight.detach().to(hidden.dtype)  # cast once, not once a chunk
-    grad_hidden = torch.empty_like(hidden) if gradients else hidden.new_empty(0)
-    grad_weight = torch.zeros_like(weight) if gradients else weight.new_empty(0)
+    hidden: Tensor, output: Output, gold: Tensor, smoothing: float, mix: Mix, gradients: bool
+) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    """All chunks in turn -> sums [3], and, if wanted, the mixed loss's gradients on hidden, weight and bias."""
+    gate = _gates(hidden, output, gold, mix) if mix.gate is not None and mix.kd else None
+    used = Output(output.weight.detach().to(hidden.dtype), output.bias)  # cast once, not once a chunk
+    made = _Gradients(hidden, output) if gradients else None
     sums: Tensor | None = None
-    parts = chunks(len(hidden), len(weight))
-    space = _space(hidden, len(weight), parts)
+    parts = chunks(len(hidden), len(used.weight))
+    space = _space(hidden, len(used.weight), parts)
     for rows in parts:
         logits, *scratch = (whole[: rows.stop - rows.start] for whole in space)
         project(hidden[rows], used, logits)
@@ -209,16 +230,30 @@ def _sweep(
             gradients,
         )  # fmt: skip
         sums = found if sums is None else sums + found
-        if grad is not None:
-            grad = grad.to(hidden.dtype)
-            torch.matmul(grad, used, out=grad_hidden[rows])
-            if used.dtype == weight.dtype:
-                grad_weight.addmm_(grad.t(), hidden[rows])
-            else:
-                grad_weight += grad.t() @ hidden[rows]  # half-precision products are summed in fp32
+        if made is not None and grad is not None:
+            made.add(rows, grad, hidden[rows], used.weight)
     if sums is None:
         raise ValueError("a batch without target tokens has no loss")
-    return sums, grad_hidden, grad_weight
+    return sums, (None,) * 3 if made is None else (made.hidden, made.weight, made.bias)
+
+
+class _Gradients:
+    """Of the mixed loss, on hidden [tokens, d_model], weight [vocab, d_model] and bias [vocab]."""
+
+    def __init__(self, hidden: Tensor, output: Output):
+        self.hidden, self.weight = torch.empty_like(hidden), torch.zeros_like(output.weight)
+        self.bias = None if output.bias is None else torch.zeros_like(output.bias)
+
+    def add(self, rows: slice, grad: Tensor, hidden: Tensor, weight: Tensor) -> None:
+        """Enter a chunk's gradient on its logits [chunk, vocab]. hidden: [chunk, d_model]; weight as it was used."""
+        if self.bias is not None:
+            self.bias += grad.sum(0)
+        grad = grad.to(hidden.dtype)
+        torch.matmul(grad, weight, out=self.hidden[rows])
+        if weight.dtype == self.weight.dtype:
+            self.weight.addmm_(grad.t(), hidden)
+        else:
+            self.weight += grad.t() @ hidden  # half-precision products are summed in fp32
 
 
 def _space(hidden: Tensor, vocab: int, parts: Sequence[slice]) -> list[Tensor]:
@@ -267,13 +302,13 @@ def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor) -> Tensor:
     return torch.mul(p, logits, out=scratch).sum(-1).neg_()
 
 
-def _gates(hidden: Tensor, weight: Tensor, gold: Tensor, mix: Mix) -> Tensor:
+def _gates(hidden: Tensor, output: Output, gold: Tensor, mix: Mix) -> Tensor:
     """[tokens]: a gate may compare tokens of one sentence, so all gold log-probabilities come first."""
     if mix.target is None or mix.gate is None:
         raise ValueError("a gate needs a teacher")
     student, teacher = [], []
-    for rows in chunks(len(hidden), len(weight)):
-        logits = project(hidden[rows], weight)
+    for rows in chunks(len(hidden), len(output.weight)):
+        logits = project(hidden[rows], output)
         student.append(logits.gather(-1, gold[rows, None])[:, 0] - logits.logsumexp(-1))
         teacher.append(mix.target.gold_logp(rows, gold[rows]))
     return mix.gate(torch.cat(student), torch.cat(teacher))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.distillation.fused import chunks, output_weight, project, token_states
+from pmd_lite.distillation.fused import chunks, output_of, project, token_states
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Scratch
@@ -87,8 +87,8 @@ def teacher_top_k(teacher: nn.Module, batch: Batch, k: int) -> TopK:
     teacher.eval()
     try:
         with torch.no_grad():
-            hidden, weight = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_weight(teacher)
-            parts = [top_k(project(hidden[rows], weight), k) for rows in chunks(len(hidden), len(weight))]
+            hidden, output = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_of(teacher)
+            parts = [top_k(project(hidden[rows], output), k) for rows in chunks(len(hidden), len(output.weight))]
     finally:
         teacher.train(was_training)
     return TopK(torch.cat([part.ids for part in parts]), torch.cat([part.logits for part in parts]))

@@ -9,8 +9,9 @@ for (a summariser among them); only the architecture counts here:
     post   no               MarianMTModel                      sinusoids
     post   yes              BartForConditionalGeneration       a table, here holding the sinusoids
 
-Every choice of `tie` and `activation` fits each of them. Of ours they lack nothing; of theirs we refuse an output bias,
-embeddings that are not scaled, other positions, and sides that differ in heads, width or vocabulary.
+Every choice of `tie`, `activation` and `output_bias` (their final_logits_bias) fits each of them. Of ours they lack
+nothing; of theirs we refuse embeddings that are not scaled, other positions, and sides that differ in heads, width or
+vocabulary.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def shape_of(model: Transformer) -> Shape:
         "tie": "all" if model.src_embedding is None else "decoder" if model.output is None else "none",
         "embedding_norm": isinstance(model.src_embedding_norm, nn.LayerNorm),
         "activation": next(name for name, function in ACTIVATIONS.items() if function is feed_forward.activation),
-        "max_len": model.max_len, "pad": model.pad,
+        "output_bias": model.output_bias is not None, "max_len": model.max_len, "pad": model.pad,
     }  # fmt: skip
 
 
@@ -111,6 +112,8 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
     for key, table in _tables(own).items():
         if key in state:
             state[key] = table
+    if shape["output_bias"]:
+        state["final_logits_bias"] = own["output_bias"][None]
     for side, _ in _SIDES:
         key = f"model.{side}.embed_positions.weight"
         unused = len(state[key]) - model.max_len  # BART and mBART count from 2
@@ -145,6 +148,8 @@ def from_huggingface(source: Any) -> Transformer:
         state["src_embedding.weight"] = theirs["model.encoder.embed_tokens.weight"]
     if shape["tie"] == "none":
         state["output.weight"] = theirs["lm_head.weight"]
+    if shape["output_bias"]:
+        state["output_bias"] = theirs["final_logits_bias"][0]
     ours.load_state_dict(state)
     return ours.eval()
 
@@ -178,8 +183,6 @@ def _shape_of_theirs(config: Any, theirs: Mapping[str, Tensor]) -> Shape:
     if config.model_type not in fits:
         raise UserError(f"a model of type {config.model_type!r} is not our Transformer; {', '.join(fits)} can be")
     norm, embedding_norm = fits[config.model_type]
-    if (bias := theirs.get("final_logits_bias")) is not None and bias.any():
-        raise UserError("final_logits_bias is not zero: our output has no bias, so the logits could not be equal")
     if not config.scale_embedding:
         raise UserError("scale_embedding=False: our Transformer multiplies embeddings by sqrt(d_model)")
     for name in ("attention_heads", "ffn_dim"):
@@ -202,4 +205,5 @@ def _shape_of_theirs(config: Any, theirs: Mapping[str, Tensor]) -> Shape:
         "attention_dropout": config.attention_dropout, "norm": norm, "embedding_norm": embedding_norm,
         "tie": ("all" if torch.equal(source, target) else "decoder") if tied else "none",
         "activation": activation, "max_len": config.max_position_embeddings, "pad": config.pad_token_id,
+        "output_bias": bool(theirs["final_logits_bias"].any()) if "final_logits_bias" in theirs else False,
     }  # fmt: skip

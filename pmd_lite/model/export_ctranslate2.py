@@ -1,8 +1,9 @@
 """Our Transformer as a CTranslate2 model: the same network in a C++ engine that decodes fast on CPUs and GPUs.
 
-CTranslate2 knows pre- and post-norm, a norm on the embeddings, our activations and tables of positions, and it stores
-equal tables once; so every choice of `norm`, `tie`, `embedding_norm` and `activation` has its exact counterpart. Its
-layers take the queries, keys and values in one matrix in our order, so a part of ours is a part of theirs.
+CTranslate2 knows pre- and post-norm, a norm on the embeddings, our activations, tables of positions and a bias of the
+output, and it stores equal tables once; so every choice of `norm`, `tie`, `embedding_norm`, `activation` and
+`output_bias` has its exact counterpart. Its layers take the queries, keys and values in one matrix in our order, so a
+part of ours is a part of theirs.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def save_ctranslate2(
     )  # fmt: skip
     spec.encoder.embeddings[0].weight = _array((model.src_embedding or model.embedding).weight)
     spec.decoder.embeddings.weight = _array(model.embedding.weight)
-    spec.decoder.projection.weight = _array((model.output or model.embedding).weight)
+    spec.decoder.projection.weight = _array(model.output_weight)
+    if model.output_bias is not None:
+        spec.decoder.projection.bias = _array(model.output_bias)
     for side, theirs in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         _fill_side(model, side, theirs)
     spec.register_source_vocabulary(list(vocabulary))

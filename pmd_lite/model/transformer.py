@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -71,10 +72,11 @@ class Transformer(nn.Module):
             its own (the authors' released setting). "none" = three tables.
         embedding_norm: LayerNorm on embeddings plus positions, before dropout (also in the released setting).
         activation: inside the feed-forward sublayer.
+        output_bias: a number for each token that is added to its logit, 0 at first (Marian has one).
         max_len: longest source and longest decoder input, in tokens. pad: the id that fills up rows on the right.
 
-    Rows are padded on the right only. Nothing here waits for a GPU: no value is read back to Python. The output has no
-    bias. The pad row of a table starts at zero; where the table is also the output, the softmax moves it, unseen.
+    Rows are padded on the right only. Nothing here waits for a GPU: no value is read back to Python. The pad row of a
+    table starts at zero; where the table is also the output, the softmax moves it, unseen.
     Raises ValueError for arguments that do not fit, and for sequences that are empty or longer than max_len.
     """
 
@@ -95,6 +97,7 @@ class Transformer(nn.Module):
         tie: Tie = "all",
         embedding_norm: bool = False,
         activation: Activation = "relu",
+        output_bias: bool = False,
         max_len: int = 1024,
         pad: int = 0,
     ) -> None:
@@ -112,6 +115,7 @@ class Transformer(nn.Module):
         self.embedding = embedding_table(vocab_size, d_model, pad)
         self.src_embedding = None if tie == "all" else embedding_table(vocab_size, d_model, pad)
         self.output = embedding_table(vocab_size, d_model, pad) if tie == "none" else None
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if output_bias else None
         self.src_embedding_norm = nn.LayerNorm(d_model) if embedding_norm else nn.Identity()
         self.trg_embedding_norm = nn.LayerNorm(d_model) if embedding_norm else nn.Identity()
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(encoder_layers))
@@ -130,11 +134,11 @@ class Transformer(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """hidden [..., d_model] -> logits [..., vocab]."""
-        return F.linear(hidden, self.output_weight)
+        return F.linear(hidden, self.output_weight, self.output_bias)
 
     @property
     def output_weight(self) -> Tensor:
-        """[vocab, d_model]: one row for each token, whose product with a state is that token's logit."""
+        """[vocab, d_model]: one row for each token, whose product with a state is that token's logit, bias aside."""
         return (self.output or self.embedding).weight
 
     def encode(self, src: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.fused import projected_sums, token_states
+from pmd_lite.distillation.fused import output_of, projected_sums, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.model.transformer import Transformer
@@ -38,7 +38,7 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
                 batch = batches[i]
                 # fp32, also under autocast: searches compare losses that differ by thousandths
                 hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
-                found = projected_sums(hidden, model.output_weight, batch.gold, learner.config.optim.label_smoothing)
+                found = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
                 sums[:, batch.pair] += torch.stack((found[2], found[0]))  # found[[2, 0]] would wait for a GPU
     finally:
         model.train(was_training)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.fused import Mix, projected_loss, token_states
+from pmd_lite.distillation.fused import Mix, output_of, projected_loss, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer
@@ -125,7 +125,7 @@ class Learner:
         with self.autocast():
             hidden = token_states(self.model, batch.src, batch.trg_in, batch.keep)
             loss, sums = projected_loss(
-                hidden, self.model.output_weight, batch.gold, self.config.optim.label_smoothing,
+                hidden, output_of(self.model), batch.gold, self.config.optim.label_smoothing,
                 _mix(alpha, target, mixture, batch),
             )  # fmt: skip
         self.scaler.scale(loss / tokens).backward()
