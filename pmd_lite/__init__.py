@@ -12,6 +12,7 @@ from pmd_lite.comparison import Comparison
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import Estimate, estimate
+from pmd_lite.importing import import_marian
 from pmd_lite.launching import launch
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import train_side_by_side
@@ -20,6 +21,6 @@ from pmd_lite.run import Run, bleu_table
 
 __all__ = [
     "METHODS", "PRESETS", "Comparison", "Config", "Estimate", "Run", "UserError", "bleu_table", "compare", "estimate",
-    "launch", "load_corpus", "preset", "run_size", "train", "train_side_by_side",
+    "import_marian", "launch", "load_corpus", "preset", "run_size", "train", "train_side_by_side",
 ]  # fmt: skip
 __version__ = "0.1.0"

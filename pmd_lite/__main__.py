@@ -103,6 +103,8 @@ class TrainArguments(RunArguments):
     """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
+    init: Path | None = None
+    """A checkpoint written by `import` that every student starts from; it brings its tokenizer and its shape."""
     processes: int = 1
     """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well."""
 
@@ -110,7 +112,7 @@ class TrainArguments(RunArguments):
         """Train, print the table and say what to do next."""
         words: dict[str, Any] = {
             "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
-            "use": self.use,
+            "use": self.use, "init": self.init,
         }  # fmt: skip
         if self.processes == 1:
             run = api.train(self.load(), self.method, self.config, **words)
@@ -175,8 +177,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "export": commands.export, "show": commands.show, "data": data_command.data, "methods": commands.methods,
-            "compare": commands.compare,
+            "export": commands.export, "import": commands.import_, "show": commands.show, "data": data_command.data,
+            "methods": commands.methods, "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,6 +21,7 @@ from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
+from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
@@ -28,6 +30,7 @@ from pmd_lite.training.distributed import check_enough_work, current, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
+from pmd_lite.training.weights import load_weights
 
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
@@ -76,6 +79,7 @@ def train(
     score: bool = True,
     use: Sequence[str | Path] = (),
     tokenizer: str | Path | None = None,
+    init: str | Path | None = None,
     **overrides: Any,
 ) -> Run:
     """Train one method on one corpus; returns the finished run, scored on its test sets.
@@ -92,6 +96,8 @@ def train(
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
         tokenizer: directory of a trained tokenizer to share; by default the run trains its own.
+        init: an imported checkpoint (`import_marian`) that every student starts from, in this run and in those trained
+            for it. It brings its tokenizer and its shape, which replaces the configuration's; dropout and max_len stay.
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
@@ -100,6 +106,9 @@ def train(
     if overrides and not isinstance(preset_name, str):
         raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
+    start = Imported(init) if init is not None else None
+    if start is not None:
+        config = replace(config, model=start.shape(config.model))
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
@@ -112,10 +121,11 @@ def train(
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
-            _open(rundir, describe(corpus, row, config), "auto" if group.rank else resume)  # rank 0 has just begun it
+            about = describe(corpus, row, config, start)
+            _open(rundir, about, "auto" if group.rank else resume)  # rank 0 has just begun it
         if not group.rank_0s(rundir.finished):
-            shared = Path(tokenizer) if tokenizer is not None else None
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared)
+            shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start)
         run = Run(path)
         if score and not group.rank and not (path / "scores.json").exists():
             run.evaluate(corpus)
@@ -135,7 +145,7 @@ def run_size() -> Literal["ci", "lesson"]:
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None,
+    shared: Path | None, start: Imported | None,
 ) -> None:  # fmt: skip
     group = current()
     with group.first():
@@ -144,13 +154,17 @@ def _train(
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
     wanted = auxiliary.wanted(row, corpus, config, encoded)
-    train_one = functools.partial(train, show=show)
+    train_one = functools.partial(train, show=show, init=start.path if start else None)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
     with group.first():
         resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
     trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
+    if start is not None:
+        weights = start.weights(encoded.tokenizer)
+        for student in trainer.students:
+            load_weights(student.learner.model, weights)
     reason = trainer.run()
     rundir.finish(
         {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
@@ -178,11 +192,12 @@ def _tokenizer(folder: Path, corpus: Corpus, config: Config, shared: Path | None
     return tokenizer
 
 
-def describe(corpus: Corpus, row: Method, config: Config) -> dict[str, Any]:
+def describe(corpus: Corpus, row: Method, config: Config, start: Imported | None = None) -> dict[str, Any]:
     """config.json of a run: what it takes to know whether two runs are the same experiment."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
-    whole = {"method": row.name, "samplers": list(row.samplers), "corpus": about, "config": config.to_dict()}
+    whole = {"method": row.name, "samplers": list(row.samplers), "corpus": about, "config": config.to_dict(),
+             "init": start.description if start else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))
 
 
@@ -207,6 +222,9 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
     there["config"] = json.loads(json.dumps(known))
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
+    there.setdefault("init", None)  # older runs all started from random weights
+    if there["init"] and wanted["init"]:
+        there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
     there["config"]["train"]["device"] = wanted["config"]["train"]["device"]  # and a run may move to another machine
     differing = sorted(_differing(there, wanted))
     if differing:

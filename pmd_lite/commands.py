@@ -14,6 +14,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.importing import import_marian
 from pmd_lite.methods import METHODS, get_method
 from pmd_lite.run import Run, bleu_table
 
@@ -61,6 +62,24 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
     """
     trained = Run(run)
     print(trained.export(to, out, _counted_from_0(trained, student)) / "README.md")
+
+
+def import_(
+    source: Positional[Path], out: Positional[Path], pairs: tuple[str, ...], codes: tuple[str, ...] = ()
+) -> None:  # fmt: skip
+    """Turn a Marian checkpoint of Hugging Face (an opus-mt) into what `train --init` starts from.
+
+    Args:
+        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        out: new directory.
+        pairs: pairs of the corpus that will be trained on, such as fr-en de-en.
+        codes: how the checkpoint calls target languages, where it is not as the pairs do, such as fr=fra.
+    """
+    named = {language: str(code) for language, code in parse_settings(codes).items()}
+    found = import_marian(source, out, pairs, named)
+    model = found.model()
+    print(f"{out}: {model.parameter_count():,} parameters, {model.vocab_size:,} ids")
+    print(f"Train from it: python -m pmd_lite train --corpus DIR --preset small --lr 1e-4 --init {out}")
 
 
 def evaluate(

@@ -7,8 +7,6 @@ does. The weights go through `model.export` and `model.export_ctranslate2`, whic
 from __future__ import annotations
 
 import json
-import shutil
-import uuid
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.export_readme import CTRANSLATE2, HUGGINGFACE
 from pmd_lite.model.export import optional, to_huggingface
 from pmd_lite.model.export_ctranslate2 import save_ctranslate2
+from pmd_lite.training.disk import new_directory
 
 if TYPE_CHECKING:
     from pmd_lite.run import Run
@@ -44,19 +43,12 @@ def export(run: Run, to: Target, out: str | Path, student: int = 0) -> Path:
     out = Path(out)
     if to not in get_args(Target):
         raise UserError(f"to={to!r}: choose {' or '.join(map(repr, get_args(Target)))}")
-    if out.exists():
-        raise UserError(f"{out} exists; export writes a new directory, so choose another one or remove it")
-    part = out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.part")  # a name that nobody else uses
-    part.mkdir(parents=True)
-    try:
+    with new_directory(out) as part:
         words = _huggingface(run, student, part) if to == "hf" else _ctranslate2(run, student, part)
         text = HUGGINGFACE if to == "hf" else CTRANSLATE2
         for word, value in {**_words(run, student), **words}.items():
             text = text.replace(f"<<{word}>>", value)
         (part / "README.md").write_text(text, encoding="utf-8", newline="\n")
-        part.rename(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return out
 
 

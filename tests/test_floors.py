@@ -33,6 +33,7 @@ FLOORS = {
     "estimate": 6,
     "export": 6,
     "export_readme": 6,
+    "importing": 6,
     "planning": 6,
     "parallel": 6,
     "launching": 6,

@@ -81,8 +81,12 @@ class Tokenizer:
         ids: dict[bytes | str, int] = {}
         self._to_id: dict[str, list[int]] = {}
         for key, sp in self._sp.items():  # the union over models: equal pieces of two languages share one id
-            own = [_content(sp, i) for i in range(SPECIALS, sp.get_piece_size())]
-            self._to_id[key] = [*range(SPECIALS), *(ids.setdefault(piece, SPECIALS + len(ids)) for piece in own)]
+            # Our models begin with the specials in this order; those of an imported checkpoint have others, elsewhere.
+            special = {sp.pad_id(): PAD, sp.unk_id(): UNK, sp.bos_id(): BOS, sp.eos_id(): EOS}
+            self._to_id[key] = [
+                special[i] if i in special else ids.setdefault(_content(sp, i), SPECIALS + len(ids))
+                for i in range(sp.get_piece_size())
+            ]
         self.tags = {language: SPECIALS + len(ids) + i for i, language in enumerate(self.languages)}
         self.vocab_size = SPECIALS + len(ids) + len(self.tags)
         self._names = ["<pad>", "<unk>", "<s>", "</s>", *(p if isinstance(p, str) else f"<0x{p[0]:02X}>" for p in ids)]

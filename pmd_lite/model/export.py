@@ -17,11 +17,13 @@ vocabulary.
 from __future__ import annotations
 
 import importlib
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pmd_lite.errors import UserError
@@ -122,6 +124,17 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
     return theirs
 
 
+def load_huggingface(directory: str | Path) -> Any:
+    """The model of transformers in a directory; nothing is downloaded. Raises UserError when there is none."""
+    if not Path(directory).is_dir():
+        raise UserError(f"{directory} is no directory; give one that save_pretrained wrote, or a loaded model")
+    try:
+        return optional("transformers").AutoModelForSeq2SeqLM.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(f"{directory}: transformers cannot load a model from it ({reason})") from None
+
+
 def from_huggingface(source: Any) -> Transformer:
     """Our Transformer, in eval mode, with the weights of a model of transformers, or of the directory of one.
 
@@ -130,9 +143,7 @@ def from_huggingface(source: Any) -> Transformer:
     inside the feed-forward layers does not: ours has none. Raises UserError that names what does not fit.
     """
     if isinstance(source, (str, Path)):
-        if not Path(source).is_dir():
-            raise UserError(f"{source} is no directory; give one that save_pretrained wrote, or a loaded model")
-        source = optional("transformers").AutoModelForSeq2SeqLM.from_pretrained(source)
+        source = load_huggingface(source)
     theirs = {key: value.detach().float().cpu() for key, value in source.state_dict().items()}
     shape = _shape_of_theirs(source.config, theirs)
     with torch.random.fork_rng(devices=[]):

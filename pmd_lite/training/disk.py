@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +41,24 @@ def explained(where: Path) -> Iterator[None]:
             f"{place}: {os.strerror(number)}. {_ADVICE[number]}, then give the same command again: what was saved "
             "before is whole, and it goes on from there"
         ) from None
+
+
+@contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """A directory to be filled in the block, which then appears as `out`, whole; after an error nothing is left of it.
+
+    Raises UserError when `out` exists, or for what the file system refuses.
+    """
+    if out.exists():
+        raise UserError(f"{out} exists; this writes a new directory, so choose another one or remove it")
+    part = out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.part")  # a name that nobody else uses
+    try:
+        with explained(out):
+            part.mkdir(parents=True)
+            yield part
+            part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _number(error: Exception) -> int:

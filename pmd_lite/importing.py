@@ -1,0 +1,203 @@
+"""A Marian checkpoint of Hugging Face (an opus-mt) as the weights that students start from.
+
+Such a directory holds a network, two sentencepiece models (source and target) and vocab.json, the id of every piece.
+Our ids have another order, and tags besides, so the rows of its tables move:
+
+    PAD, UNK, EOS     the checkpoint's own
+    BOS               what its decoder starts with (Marian: PAD)
+    pieces            by name; what vocab.json does not list is UNK to the checkpoint, and begins as that
+    tags              the code of the language (>>fra<<) in checkpoints for several targets, else the row of BOS
+
+An id that the checkpoint never predicted has its output bias lowered, so that all others keep their probabilities: the
+imported model translates as the checkpoint does, with two exceptions: a tag before the source is new to one that knew a
+single target, and a rare character that a side's own sentencepiece model lacks is UNK even if the other side's has it.
+
+    OUT/imported.json       where it came from, the network's shape, the sum of the weights
+    OUT/model.safetensors   the weights, under our ids
+    OUT/tokenizer/          the sentencepiece models, one copy for each language
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from torch import Tensor
+
+from pmd_lite.config import ModelConfig, TokenizerConfig
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
+from pmd_lite.errors import UserError
+from pmd_lite.model.export import from_huggingface, load_huggingface, shape_of
+from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.disk import new_directory
+from pmd_lite.training.rundir import read_json, write_json
+from pmd_lite.training.weights import read_weights, save_weights
+
+LOWERED = 10.0
+"""Nats by which an id the checkpoint never predicted starts lower than what it was copied from."""
+
+_SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
+          "output_bias")  # fmt: skip
+
+
+class Imported:
+    """What `import_marian` wrote, as `train(init=...)` reads it."""
+
+    def __init__(self, path: str | Path):
+        """Raises UserError when `path` is no such directory."""
+        self.path = Path(path)
+        if not (self.path / "imported.json").exists():
+            raise UserError(f"{self.path} holds no imported model; make one with python -m pmd_lite import")
+        self._about: dict[str, Any] = read_json(self.path / "imported.json")
+
+    @property
+    def description(self) -> dict[str, str]:
+        """For config.json of a run: where the weights lie, and their sum."""
+        return {"path": str(self.path.resolve()), "sha256": str(self._about["sha256"])}
+
+    def shape(self, config: ModelConfig) -> ModelConfig:
+        """`config` with the sizes and kinds of the imported network; dropout and max_len stay."""
+        return replace(config, **{name: self._about["model"][name] for name in _SHAPE})
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer with the checkpoint's pieces."""
+        return Tokenizer.load(self.path / "tokenizer")
+
+    def weights(self, tokenizer: Tokenizer | None = None) -> dict[str, Tensor]:
+        """By name. Raises UserError when the file is not the one that was written, or `tokenizer` is another one."""
+        if tokenizer is not None and tokenizer.fingerprint != self.tokenizer.fingerprint:
+            raise UserError(f"{self.path}: its weights are made for the ids of its own tokenizer; leave out tokenizer=")
+        file = self.path / "model.safetensors"
+        try:
+            if _sum(file) != self._about["sha256"]:
+                raise ValueError("its sum differs from that in imported.json")
+            return read_weights(file)
+        except Exception as error:  # safetensors raises many kinds
+            raise UserError(f"{file}: these weights are damaged ({error}); import the checkpoint again") from None
+
+    def model(self) -> Transformer:
+        """The network in eval mode, before any training."""
+        model = Transformer(self.tokenizer.vocab_size, **self._about["model"], pad=PAD)
+        model.load_state_dict(self.weights())
+        return model.eval()
+
+
+def import_marian(
+    source: str | Path, out: str | Path, pairs: Sequence[str], codes: Mapping[str, str] | None = None
+) -> Imported:
+    """Write a Marian checkpoint into the new directory `out`, ready for `train(init=out)`.
+
+    Args:
+        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        pairs: of the corpus that students will be trained on ("fr-en"): source languages get the checkpoint's source
+            pieces, target languages its target pieces.
+        codes: how the checkpoint calls a target language ({"fr": "fra"}), if not as the pairs do.
+    Raises: UserError for a directory that is no such checkpoint, or one that does not fit the pairs.
+    """
+    source, out = Path(source), Path(out)
+    tokenizer = _tokenizer(source, pairs)
+    names = _vocabulary(source)
+    theirs = load_huggingface(source)
+    model = from_huggingface(theirs)
+    if (highest := max(names.values())) >= model.vocab_size:
+        raise UserError(f"{source / 'vocab.json'} has ids up to {highest}, and the network {model.vocab_size} of them: "
+                        "they do not belong together")  # fmt: skip
+    special = {PAD: model.pad, UNK: names["<unk>"], BOS: theirs.config.decoder_start_token_id,
+               EOS: theirs.config.eos_token_id}  # fmt: skip
+    rows, predicted = _rows(tokenizer, names, special, dict(codes or {}))
+    ours = _with_rows(model, rows, predicted)
+    with new_directory(out) as part:
+        save_weights(ours.state_dict(), part / "model.safetensors")
+        tokenizer.save(part / "tokenizer")
+        shape = {name: value for name, value in shape_of(ours).items() if name != "pad"}
+        write_json(part / "imported.json",
+                   {"source": str(source), "model": shape, "sha256": _sum(part / "model.safetensors")})  # fmt: skip
+    return Imported(out)
+
+
+def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
+    """Ours, over the checkpoint's two sentencepiece models."""
+    wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
+    missing = [name for name in wanted if not (source / name).is_file()]
+    if missing:
+        raise UserError(f"{source} is no Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
+                        "directory such as hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR fills")  # fmt: skip
+    if (source / "target_vocab.json").exists():
+        raise UserError(f"{source} has a vocabulary for each side (target_vocab.json): our students have one for both")
+    if not pairs or any(not all(split_pair(pair)) for pair in pairs):
+        raise UserError(f"pairs={list(pairs)}: name the pairs of your corpus, such as fr-en")
+    sides = [sorted({split_pair(pair)[side] for pair in pairs}) for side in (0, 1)]
+    both = sorted(set(sides[0]) & set(sides[1]))
+    if both:
+        raise UserError(f"{', '.join(both)} on both sides of the pairs: a Marian checkpoint cuts sources into other "
+                        "pieces than targets. Import it for one direction")  # fmt: skip
+    files = [source / "source.spm", source / "target.spm"]
+    models = {name: file.read_bytes() for file, languages in zip(files, sides, strict=True) for name in languages}
+    try:
+        pieces = max(sentencepiece.SentencePieceProcessor(model_proto=x).get_piece_size() for x in models.values())
+        config = TokenizerConfig(vocab_size=pieces, kind="per-language")
+        return Tokenizer(config, pairs, models, {"name": source.resolve().name, "sha256": _sum(source / "vocab.json")})
+    except RuntimeError as error:
+        raise UserError(f"{source}: source.spm or target.spm is no sentencepiece model ({error})") from None
+
+
+def _vocabulary(source: Path) -> dict[str, int]:
+    """vocab.json: the checkpoint's id of every name."""
+    try:
+        names = json.loads((source / "vocab.json").read_text(encoding="utf-8"))
+        if "<unk>" not in names or not all(type(i) is int and i >= 0 for i in names.values()):
+            raise ValueError("not names with their ids, <unk> among them")
+        return dict(names)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{source / 'vocab.json'} is no vocabulary of Marian: {error}") from None
+
+
+def _rows(
+    tokenizer: Tokenizer, names: Mapping[str, int], special: Mapping[int, int], codes: Mapping[str, str]
+) -> tuple[list[int], list[bool]]:
+    """Of each of our ids, which id of the checkpoint it starts as, and whether that one was a thing to predict."""
+    known = [tokenizer.piece(i) for i in range(SPECIALS, tokenizer.vocab_size - len(tokenizer.tags))]
+    rows = [*(special[i] for i in range(SPECIALS)), *(names.get(piece, special[UNK]) for piece in known)]
+    predicted = [*(i != BOS for i in range(SPECIALS)), *(piece in names for piece in known)]
+    there = sorted(name[2:-2] for name in names if name.startswith(">>") and name.endswith("<<"))
+    targets = {split_pair(pair)[1] for pair in tokenizer.pairs}
+    if unknown := sorted(set(codes) - targets):
+        raise UserError(f"codes for {', '.join(unknown)}, but the target languages are {', '.join(sorted(targets))}")
+    for language in tokenizer.languages:  # the tags, in the order of their ids
+        code = codes.get(language, language)
+        if language in targets and (there or language in codes) and code not in there:
+            has = f"it has {', '.join(there)}. Name the one that {language} is" if there else "it has one, unnamed"
+            raise UserError(f"this checkpoint has no target language {code!r}; {has}: codes={{...}} or --codes")
+        told = language in targets and code in there
+        rows.append(names[f">>{code}<<"] if told else special[BOS])
+        predicted.append(told)
+    return rows, predicted
+
+
+def _with_rows(model: Transformer, rows: Sequence[int], predicted: Sequence[bool]) -> Transformer:
+    """The same network over other ids, with an output bias."""
+    shape = {**shape_of(model), "output_bias": True, "pad": PAD}
+    with torch.random.fork_rng(devices=[]):
+        ours = Transformer(len(rows), **shape)
+    state, at = model.state_dict(), torch.tensor(rows)
+    for name in ("embedding.weight", "src_embedding.weight", "output.weight"):
+        if name in state:
+            state[name] = state[name][at]
+    bias = state["output_bias"][at] if "output_bias" in state else torch.zeros(len(rows))
+    state["output_bias"] = bias - LOWERED * ~torch.tensor(predicted)
+    ours.load_state_dict(state)
+    return ours
+
+
+def _sum(file: Path) -> str:
+    """sha256 (hex) of a file."""
+    with file.open("rb") as opened:
+        return file_digest(opened, "sha256").hexdigest()
