@@ -508,9 +508,10 @@ print(learner.labels, {kind: tokens > 0 for kind, tokens in learner.cost.items()
 
 # %% [markdown]
 # **What stands in the way of a real one.** A model from the hub brings its own vocabulary, and distillation word by word needs *one*
-# for teacher and student (the ids must mean the same). `opus-mt` models also have a bias on their output, for which our
-# `Transformer` has no place: `from_huggingface` refuses, `Wrapped` does not. So you would train students
-# on *its* pieces, with a loop like `taught`. Other ways out, such as training on the teacher's translations, need no common vocabulary.
+# for teacher and student (the ids must mean the same). So train the students on *its* pieces. For an `opus-mt`,
+# `pmd.import_marian(DIR, OUT, pairs)` writes its network under our ids and its pieces as our tokenizer. Then
+# `pmd.train(corpus, init=OUT)` starts every student from it, and `Imported(OUT).model()` (in `pmd_lite.importing`) is a
+# teacher for `Frozen` whose ids are theirs. Other ways out, such as training on the teacher's translations, need no common vocabulary.
 
 # %% [markdown]
 # ## Another problem
