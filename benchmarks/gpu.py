@@ -36,8 +36,10 @@ from benchmarks.overheads import make_trainer, now, search_overhead
 from benchmarks.peers import SHAPES, Ours, Peer, marian, textbook
 from benchmarks.training import make_batches
 from pmd_lite.data.tokenizer import BOS, EOS, PAD
-from pmd_lite.distillation.fused import Mix, Output, TeacherPart, TeacherStates, projected_loss
+from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss
+from pmd_lite.distillation.projection import Output
+from pmd_lite.distillation.targets import TeacherPart, TeacherStates
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.decoding import translate_batch
 from pmd_lite.model.transformer import Transformer

@@ -20,8 +20,10 @@ import torch
 
 from benchmarks.peers import SHAPES
 from benchmarks.turns import Runner, take_turns
-from pmd_lite.distillation.fused import Mix, output_of, projected_loss, teacher_states, token_states
+from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, soft_target, token_logits
+from pmd_lite.distillation.projection import output_of, token_states
+from pmd_lite.distillation.targets import teacher_states
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.transformer import Transformer
 

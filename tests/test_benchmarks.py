@@ -17,7 +17,8 @@ from benchmarks.training import make_batches, make_engine, race
 from benchmarks.turns import Runner
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokens import EncodedSplit, TokenArray
-from pmd_lite.distillation.fused import Mix, output_of, projected_loss, token_states
+from pmd_lite.distillation.fused import Mix, projected_loss
+from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.model.export import from_huggingface
 from pmd_lite.model.transformer import Transformer
 

@@ -12,19 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pmd_lite.distillation import fused
-from pmd_lite.distillation.fused import (
-    Mix,
-    Output,
-    TeacherPart,
-    TeacherProbs,
-    TeacherStates,
-    projected_loss,
-    projected_sums,
-    teacher_states,
-)
+from pmd_lite.distillation import projection
+from pmd_lite.distillation.fused import Mix, projected_loss, projected_sums
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, probs
 from pmd_lite.distillation.lssd import adaptive_gate, selective_gate
+from pmd_lite.distillation.projection import Output
+from pmd_lite.distillation.targets import TeacherPart, TeacherProbs, TeacherStates, teacher_states
 from pmd_lite.distillation.topk import TopKTarget, top_k, top_k_kd
 from pmd_lite.model.transformer import Transformer
 
@@ -35,12 +28,12 @@ SENTENCE = torch.tensor([0] * 4 + [1] * 5 + [2] * 2)
 @contextmanager
 def chunks_of(size: int) -> Iterator[None]:
     """Make every chunk hold `size` tokens."""
-    before = fused.ELEMENTS, fused.FEWEST
-    fused.ELEMENTS, fused.FEWEST = 0, size
+    before = projection.ELEMENTS, projection.FEWEST
+    projection.ELEMENTS, projection.FEWEST = 0, size
     try:
         yield
     finally:
-        fused.ELEMENTS, fused.FEWEST = before
+        projection.ELEMENTS, projection.FEWEST = before
 
 
 class Case:

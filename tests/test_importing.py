@@ -316,7 +316,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
     weights.write_bytes(weights.read_bytes()[:1000])
     refused("transformers cannot load a model from it")
     weights.unlink()
-    torch.save({"model.shared.weight": Path(copy / "touched")}, copy / "pytorch_model.bin")  # a pickle with a call in it
+    torch.save({"model.shared.weight": Path(copy / "touched")}, copy / "pytorch_model.bin")  # with a call
     refused("transformers cannot load a model from it")
     (copy / "source.spm").write_bytes(b"nothing of the kind")
     refused("source.spm or target.spm is no sentencepiece model")

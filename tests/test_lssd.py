@@ -18,9 +18,11 @@ from pmd_lite.config import DistillConfig
 from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.fused import Mix, Output, TeacherProbs, projected_loss
+from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.losses import probs, token_logits
 from pmd_lite.distillation.lssd import LSSD, Gate, adaptive_gate, selective_gate
+from pmd_lite.distillation.projection import Output
+from pmd_lite.distillation.targets import TeacherProbs
 from pmd_lite.interfaces import Clock
 from pmd_lite.model.transformer import Transformer
 

@@ -7,93 +7,22 @@ of a token and p their softmax, every loss here has a gradient on z that is know
     L_kd (Eq. 3)   p - p_T, in general `push` p - `pull` (see `interfaces.Target`)
 
 So the gradients on hidden states and on W are made in the forward pass, chunk by chunk, and only they are kept; the
-backward pass multiplies them by a number. What a teacher predicts is kept as its hidden states, d_model numbers a
-token, and projected chunk by chunk as well. (Liger-Kernel and TRL chunk their losses alike; the formulas are ours.)
+backward pass multiplies them by a number. What a teacher predicts is projected chunk by chunk as well (`targets.py`).
+(Liger-Kernel and TRL chunk their losses alike; the formulas are ours.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from pmd_lite.distillation.projection import Output, chunks, project
 from pmd_lite.interfaces import Scratch, Target
 from pmd_lite.model.layers import for_products
-
-ELEMENTS, FEWEST = 2**22, 256
-"""A chunk holds about ELEMENTS logits, and FEWEST tokens at the least. Small ones are slow in bf16, where every chunk's
-gradient on W is converted before it is added."""
-
-
-class Output(NamedTuple):
-    """What turns a model's states into logits."""
-
-    weight: Tensor
-    """[vocab, d_model]"""
-    bias: Tensor | None = None
-    """[vocab], where the model has one."""
-
-
-class TeacherPart(NamedTuple):
-    """One teacher of several; nothing here gets a gradient."""
-
-    hidden: Tensor
-    """[tokens, d_model]"""
-    output: Output
-    share: float
-
-
-@dataclass(frozen=True)
-class TeacherStates:
-    """Next-token distributions of one or several teachers, not yet projected."""
-
-    parts: Sequence[TeacherPart]
-    """Their shares sum to 1."""
-
-    def probs(self, rows: slice, scratch: Scratch | None = None) -> Tensor:
-        """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better; in scratch[1] if given."""
-        logits, mean = scratch or (None, None)
-        for number, (hidden, output, share) in enumerate(self.parts):
-            p = torch.softmax(project(hidden[rows], output, logits), dim=-1, out=mean if number == 0 else None)
-            p = p if share == 1 else p.mul_(share)
-            mean = p if mean is None or number == 0 else mean.add_(p)
-        if mean is None or not self.parts:
-            raise ValueError("distillation needs at least one teacher")
-        return mean
-
-    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
-        """Eq. 3 for one chunk: log Z - sum_w p_T(w) z_w, as p_T sums to 1."""
-        p = self.probs(rows, scratch)
-        return _negative_dot(p, logits, scratch[0]), p, 1.0
-
-    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
-        """[chunk] log-probability the teachers give to the gold tokens."""
-        return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
-
-    def kept(self) -> Target:
-        """The same for several students in turn: projected once, if that takes at most 64 MiB."""
-        if sum(len(part.hidden) * len(part.output.weight) for part in self.parts[:1]) > 2**24:
-            return self
-        return TeacherProbs(self.probs(slice(None)))
-
-
-@dataclass(frozen=True)
-class TeacherProbs:
-    """A distribution over the whole vocabulary for every token."""
-
-    p: Tensor
-    """[tokens, vocab], rows sum to 1."""
-
-    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
-        """Eq. 3 for one chunk."""
-        return _negative_dot(self.p[rows], logits, scratch[0]), self.p[rows], 1.0
-
-    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
-        """[chunk] log-probability of the gold tokens."""
-        return self.p[rows].gather(-1, gold[:, None])[:, 0].log()
 
 
 @dataclass(frozen=True)
@@ -109,62 +38,6 @@ class Mix:
     gate: Callable[[Tensor, Tensor], Tensor] | None = None
     """(student's, teacher's) log-probabilities of the gold tokens, [tokens] both -> factor of each token's L_kd.
     None: 1."""
-
-
-def teacher_states(
-    teachers: Sequence[tuple[nn.Module, float]], src: Tensor, trg_in: Tensor, keep: Tensor, dropout: bool = False
-) -> TeacherStates:
-    """Run the teachers over a batch.
-
-    Args:
-        teachers: (Transformer, share) with shares that sum to 1.
-        src, trg_in: [batch, src_len] and [batch, trg_len] ids; keep: [tokens] flat positions.
-        dropout: leave the teachers in train mode (the released code does); else they run in eval mode.
-    Each teacher's mode is put back.
-    """
-    parts = []
-    for teacher, share in teachers:
-        was_training = teacher.training
-        if was_training != dropout:
-            teacher.train(dropout)
-        try:
-            with torch.inference_mode():
-                hidden = for_products(token_states(teacher, src, trg_in, keep))
-                weight, bias = output_of(teacher)
-                output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
-                parts.append(TeacherPart(hidden, output, share))
-        finally:
-            if was_training != dropout:
-                teacher.train(was_training)
-    return TeacherStates(parts)
-
-
-def token_states(model: nn.Module, src: Tensor, trg_in: Tensor, keep: Tensor) -> Tensor:
-    """[tokens, d_model]: a model's last states at the kept target positions. Padding is left out before projecting."""
-    hidden: Tensor = model.hidden(src, trg_in)  # type: ignore[operator]  # a Transformer, or what has its methods
-    return hidden.flatten(0, 1).index_select(0, keep)
-
-
-def output_of(model: nn.Module) -> Output:
-    """The output layer of a Transformer, or of what has its `output_weight` and perhaps its `output_bias`."""
-    weight: Tensor = model.output_weight  # type: ignore[assignment]
-    return Output(weight, getattr(model, "output_bias", None))
-
-
-def project(hidden: Tensor, output: Output, out: Tensor | None = None) -> Tensor:
-    """Logits in fp32 or better; the product itself in the states' precision. [n, d] -> [n, vocab].
-
-    out: [n, vocab], fp32 or better, to be filled instead of new memory.
-    """
-    if out is not None and out.dtype == hidden.dtype:
-        logits = torch.matmul(hidden, output.weight.t(), out=out)
-    else:
-        logits = torch.matmul(hidden, output.weight.to(hidden.dtype).t())
-        if out is not None:
-            logits = out.copy_(logits)
-        elif logits.dtype != torch.float64:
-            logits = logits.float()
-    return logits if output.bias is None else logits.add_(output.bias)
 
 
 def projected_loss(hidden: Tensor, output: Output, gold: Tensor, smoothing: float, mix: Mix) -> tuple[Tensor, Tensor]:
@@ -218,7 +91,12 @@ def _sweep(
     """All chunks in turn -> sums [3], and, if wanted, the mixed loss's gradients on hidden, weight and bias."""
     gate = _gates(hidden, output, gold, mix) if mix.gate is not None and mix.kd else None
     used = Output(output.weight.detach().to(hidden.dtype), output.bias)  # cast once, not once a chunk
-    made = _Gradients(hidden, output) if gradients else None
+    wide = torch.promote_types(hidden.dtype, torch.float32)
+    column = used.weight.sum(0, dtype=wide) if smoothing else hidden.new_zeros(hidden.shape[-1], dtype=wide)
+    # The sum of all logits of a token. Written as a product it would be rounded under autocast.
+    total = (hidden * column).sum(-1) + (0 if used.bias is None else used.bias.sum())
+    lower = mix.ce * smoothing / (len(used.weight) - 1)
+    made = _Gradients(hidden, output, lower * column, lower) if gradients else None
     sums: Tensor | None = None
     parts = chunks(len(hidden), len(used.weight))
     space = _space(hidden, len(used.weight), parts)
@@ -226,8 +104,8 @@ def _sweep(
         logits, *scratch = (whole[: rows.stop - rows.start] for whole in space)
         project(hidden[rows], used, logits)
         found, grad = _chunk(
-            logits, gold[rows], smoothing, mix, rows, None if gate is None else gate[rows], (scratch[0], scratch[1]),
-            gradients,
+            logits, gold[rows], total[rows], smoothing, mix, rows, None if gate is None else gate[rows],
+            (scratch[0], scratch[1]), gradients,
         )  # fmt: skip
         sums = found if sums is None else sums + found
         if made is not None and grad is not None:
@@ -238,18 +116,25 @@ def _sweep(
 
 
 class _Gradients:
-    """Of the mixed loss, on hidden [tokens, d_model], weight [vocab, d_model] and bias [vocab]."""
+    """Of the mixed loss, on hidden [tokens, d_model], weight [vocab, d_model] and bias [vocab].
 
-    def __init__(self, hidden: Tensor, output: Output):
-        self.hidden, self.weight = torch.empty_like(hidden), torch.zeros_like(output.weight)
-        self.bias = None if output.bias is None else torch.zeros_like(output.bias)
+    Label smoothing has the same gradient on every logit, -lower. What comes of it is entered here at once: taking a
+    number off [tokens, vocab] would cost more than all of this.
+    """
+
+    def __init__(self, hidden: Tensor, output: Output, row: Tensor, lower: float):
+        """row: [d_model] lower times the sum of all rows of the weight."""
+        weight, bias = output
+        self.hidden, self._row = torch.empty_like(hidden), row.to(hidden.dtype)
+        self.weight = (-lower * hidden.sum(0, dtype=weight.dtype)).expand_as(weight).contiguous()
+        self.bias = None if bias is None else torch.full_like(bias, -lower * len(hidden))
 
     def add(self, rows: slice, grad: Tensor, hidden: Tensor, weight: Tensor) -> None:
         """Enter a chunk's gradient on its logits [chunk, vocab]. hidden: [chunk, d_model]; weight as it was used."""
         if self.bias is not None:
             self.bias += grad.sum(0)
         grad = grad.to(hidden.dtype)
-        torch.matmul(grad, weight, out=self.hidden[rows])
+        torch.addmm(self._row, grad, weight, beta=-1, out=self.hidden[rows])
         if weight.dtype == self.weight.dtype:
             self.weight.addmm_(grad.t(), hidden)
         else:
@@ -264,24 +149,26 @@ def _space(hidden: Tensor, vocab: int, parts: Sequence[slice]) -> list[Tensor]:
 
 
 def _chunk(
-    logits: Tensor, gold: Tensor, smoothing: float, mix: Mix, rows: slice, gate: Tensor | None, scratch: Scratch,
-    gradients: bool,
+    logits: Tensor, gold: Tensor, total: Tensor, smoothing: float, mix: Mix, rows: slice, gate: Tensor | None,
+    scratch: Scratch, gradients: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """One chunk -> its [3] sums, and the gradient [chunk, vocab] on its logits, which lies in `scratch`."""
+    """One chunk -> its [3] sums, and the gradient [chunk, vocab] on its logits, which lies in `scratch`.
+
+    total: [chunk] sum of all logits of a token, used where labels are smoothed; its gradient is left to _Gradients.
+    """
     vocab = logits.shape[-1]
     other = smoothing / (vocab - 1)
-    rest, pull, push = torch.zeros_like(logits[:, 0]), None, 0.0
+    rest, pull, push = logits.new_zeros(()), None, 0.0
     if mix.kd:
         if mix.target is None:
             raise ValueError("a weight above 0 needs what a teacher predicts")
-        rest, pull, push = mix.target.kd(rows, logits, scratch)
+        rest, pull, push = mix.target.kd(rows, logits, scratch, gate is not None)
     p = torch.softmax(logits, dim=-1, out=scratch[0])
     log_z = logits.amax(-1) - p.amax(-1).log()  # the likeliest token has p = exp(z) / Z, far from underflow
     nll = log_z - logits.gather(-1, gold[:, None])[:, 0]
-    ce = nll if smoothing == 0 else (1 - smoothing - other) * nll + other * (vocab * log_z - logits.sum(-1))
-    kd = rest + push * log_z
-    kd = kd if gate is None else gate * kd
-    sums = torch.stack([ce.sum(), kd.sum(), nll.sum()])
+    ce = nll if smoothing == 0 else (1 - smoothing - other) * nll + other * (vocab * log_z - total)
+    kd = rest.sum() + push * log_z.sum() if gate is None else (gate * (rest + push * log_z)).sum()
+    sums = torch.stack([ce.sum(), kd, nll.sum()])
     if not gradients:
         return sums, None
     grad = p
@@ -289,17 +176,10 @@ def _chunk(
         grad.mul_(mix.ce + push * mix.kd * gate[:, None])
     elif mix.ce + push * mix.kd != 1:
         grad.mul_(mix.ce + push * mix.kd)
-    if smoothing:
-        grad.sub_(mix.ce * other)
     grad.scatter_add_(1, gold[:, None], torch.full_like(log_z, -mix.ce * (1 - smoothing - other))[:, None])
     if pull is not None:
         grad.sub_(pull, alpha=mix.kd) if gate is None else grad.addcmul_(pull, gate[:, None], value=-mix.kd)
     return sums, grad
-
-
-def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor) -> Tensor:
-    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both."""
-    return torch.mul(p, logits, out=scratch).sum(-1).neg_()
 
 
 def _gates(hidden: Tensor, output: Output, gold: Tensor, mix: Mix) -> Tensor:
@@ -312,9 +192,3 @@ def _gates(hidden: Tensor, output: Output, gold: Tensor, mix: Mix) -> Tensor:
         student.append(logits.gather(-1, gold[rows, None])[:, 0] - logits.logsumexp(-1))
         teacher.append(mix.target.gold_logp(rows, gold[rows]))
     return mix.gate(torch.cat(student), torch.cat(teacher))
-
-
-def chunks(tokens: int, vocab: int) -> list[slice]:
-    """Consecutive slices of `tokens`, each of about ELEMENTS logits."""
-    size = max(FEWEST, ELEMENTS // vocab)
-    return [slice(start, min(start + size, tokens)) for start in range(0, tokens, size)]

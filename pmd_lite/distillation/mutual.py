@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.fused import teacher_states
 from pmd_lite.distillation.losses import pmd_loss
+from pmd_lite.distillation.targets import teacher_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
 

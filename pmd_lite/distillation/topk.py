@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.distillation.fused import chunks, output_of, project, token_states
 from pmd_lite.distillation.losses import log_probs, probs
+from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Scratch
 
@@ -65,7 +65,7 @@ class TopKTarget:
     best: TopK
     temperature: float
 
-    def kd(self, rows: slice, logits: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor, float]:
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
         """theta^2 times the cross-entropy to q at temperature theta; its gradient on z is theta (p_theta - q)."""
         theta, ids = self.temperature, self.best.ids[rows]
         q = probs(self.best.logits[rows] / theta).to(logits.dtype)

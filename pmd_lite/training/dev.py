@@ -11,7 +11,8 @@ from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.fused import output_of, projected_sums, token_states
+from pmd_lite.distillation.fused import projected_sums
+from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.model.transformer import Transformer

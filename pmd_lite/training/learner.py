@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.fused import Mix, output_of, projected_loss, token_states
+from pmd_lite.distillation.fused import Mix, projected_loss
+from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.model.transformer import Transformer

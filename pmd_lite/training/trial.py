@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pmd_lite.data.batching import Batch, collate, cut_split
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.distillation.fused import TeacherStates
+from pmd_lite.distillation.targets import TeacherStates
 from pmd_lite.interfaces import Mixture, Target
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import Learner

@@ -1,0 +1,106 @@
+"""What teachers predict on a batch, kept as their hidden states: d_model numbers a token, projected chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pmd_lite.distillation.projection import Output, output_of, project, token_states
+from pmd_lite.interfaces import Scratch, Target
+from pmd_lite.model.layers import for_products
+
+
+class TeacherPart(NamedTuple):
+    """One teacher of several; nothing here gets a gradient."""
+
+    hidden: Tensor
+    """[tokens, d_model]"""
+    output: Output
+    share: float
+
+
+@dataclass(frozen=True)
+class TeacherStates:
+    """Next-token distributions of one or several teachers, not yet projected."""
+
+    parts: Sequence[TeacherPart]
+    """Their shares sum to 1."""
+
+    def probs(self, rows: slice, scratch: Scratch | None = None) -> Tensor:
+        """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better; in scratch[1] if given."""
+        logits, mean = scratch or (None, None)
+        for number, (hidden, output, share) in enumerate(self.parts):
+            p = torch.softmax(project(hidden[rows], output, logits), dim=-1, out=mean if number == 0 else None)
+            p = p if share == 1 else p.mul_(share)
+            mean = p if mean is None or number == 0 else mean.add_(p)
+        if mean is None or not self.parts:
+            raise ValueError("distillation needs at least one teacher")
+        return mean
+
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
+        """Eq. 3 for one chunk: log Z - sum_w p_T(w) z_w, as p_T sums to 1."""
+        p = self.probs(rows, scratch)
+        return _negative_dot(p, logits, scratch[0], each), p, 1.0
+
+    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
+        """[chunk] log-probability the teachers give to the gold tokens."""
+        return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
+
+    def kept(self) -> Target:
+        """The same for several students in turn: projected once, if that takes at most 64 MiB."""
+        if sum(len(part.hidden) * len(part.output.weight) for part in self.parts[:1]) > 2**24:
+            return self
+        return TeacherProbs(self.probs(slice(None)))
+
+
+@dataclass(frozen=True)
+class TeacherProbs:
+    """A distribution over the whole vocabulary for every token."""
+
+    p: Tensor
+    """[tokens, vocab], rows sum to 1."""
+
+    def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
+        """Eq. 3 for one chunk."""
+        return _negative_dot(self.p[rows], logits, scratch[0], each), self.p[rows], 1.0
+
+    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
+        """[chunk] log-probability of the gold tokens."""
+        return self.p[rows].gather(-1, gold[:, None])[:, 0].log()
+
+
+def teacher_states(
+    teachers: Sequence[tuple[nn.Module, float]], src: Tensor, trg_in: Tensor, keep: Tensor, dropout: bool = False
+) -> TeacherStates:
+    """Run the teachers over a batch.
+
+    Args:
+        teachers: (Transformer, share) with shares that sum to 1.
+        src, trg_in: [batch, src_len] and [batch, trg_len] ids; keep: [tokens] flat positions.
+        dropout: leave the teachers in train mode (the released code does); else they run in eval mode.
+    Each teacher's mode is put back.
+    """
+    parts = []
+    for teacher, share in teachers:
+        was_training = teacher.training
+        if was_training != dropout:
+            teacher.train(dropout)
+        try:
+            with torch.inference_mode():
+                hidden = for_products(token_states(teacher, src, trg_in, keep))
+                weight, bias = output_of(teacher)
+                output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
+                parts.append(TeacherPart(hidden, output, share))
+        finally:
+            if was_training != dropout:
+                teacher.train(was_training)
+    return TeacherStates(parts)
+
+
+def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor, each: bool) -> Tensor:
+    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both, or [] the sum of that, which takes one pass instead of three."""
+    return torch.mul(p, logits, out=scratch).sum(-1).neg_() if each else torch.dot(p.view(-1), logits.view(-1)).neg_()
