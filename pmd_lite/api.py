@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -108,7 +107,7 @@ def train(
     row = get_method(method, samplers)
     start = Imported(init) if init is not None else None
     if start is not None:
-        config = replace(config, model=start.shape(config.model))
+        config = start.shape(config, overrides)
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"

@@ -180,6 +180,7 @@ def compare(
     reference: str = "",
     workers: int | None = None,
     strict: bool = True,
+    init: Path | None = None,
     settings: Annotated[tuple[str, ...], arg(name="set")] = (),
 ) -> None:
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
@@ -196,12 +197,13 @@ def compare(
         reference: by default the first method.
         workers: processes at a time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
+        init: a checkpoint written by `import` that all runs start from.
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2.
     """
     from pmd_lite.compare import compare as run
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
-                workers=workers, corpus_options={"strict": strict}, **parse_settings(settings))  # fmt: skip
+                workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
     print()
     print(found.cost_table().to_text())

@@ -17,6 +17,7 @@ from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.entries import Entry, parse_entry
 from pmd_lite.errors import UserError
+from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
 from pmd_lite.presets import preset
@@ -36,6 +37,7 @@ def compare(
     reference: str = "",
     workers: int | None = None,
     corpus_options: dict[str, Any] | None = None,
+    init: str | Path | None = None,
     show: bool = True,
     **overrides: Any,
 ) -> Comparison:
@@ -53,13 +55,14 @@ def compare(
             its run at equal tokens with the first seed.
         reference: the method whose compute all get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
+        init: an imported checkpoint that all runs start from, as in `train`.
         overrides: fields of the configuration for all runs.
     Returns: the comparison, also readable later as `Comparison(out)`. A run that fails is left out and reported.
     Raises: UserError when the request makes no sense; nothing has been trained then.
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), workers or max(1, len(_cores())), show,
+        overrides, Path(out), workers or max(1, len(_cores())), show, Imported(init) if init is not None else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -89,6 +92,7 @@ class _Plan:
     out: Path
     workers: int
     show: bool
+    start: Imported | None
 
     def check(self, reference: str) -> None:
         """Whatever can be known to be wrong before hours of training."""
@@ -104,7 +108,9 @@ class _Plan:
 
     def config(self, entry: Entry, seed: int, **more: Any) -> Config:
         """The configuration of one run."""
-        return preset(self.preset_name, **{**self.overrides, **entry.overrides, "seed": seed, **more})
+        words = {**self.overrides, **entry.overrides, "seed": seed, **more}
+        config = preset(self.preset_name, **words)
+        return self.start.shape(config, words) if self.start else config
 
     def job(self, entry: Entry, seed: int, folder: str, **more: Any) -> dict[str, Any]:
         """Arguments of `train` for one run."""
@@ -112,8 +118,13 @@ class _Plan:
         return {
             "corpus": self.corpus, "corpus_options": self.corpus_options, "method": entry.method,
             "samplers": entry.samplers, "preset_name": self.config(entry, seed, **more),
-            "out": entry.path(self.out / folder, seed), "tokenizer": self.out / "tokenizer", **words,
+            "out": entry.path(self.out / folder, seed), **self._common, **words,
         }  # fmt: skip
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """Arguments of `train` for every run: one vocabulary, and one start."""
+        return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
         """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
@@ -144,7 +155,7 @@ class _Plan:
                 jobs.append({
                     "corpus": self.corpus, "corpus_options": options, "method": want.method,
                     "preset_name": want.config, "out": self.out / "auxiliary" / f"{want.key}-seed{seed}",
-                    "score": False, "tokenizer": self.out / "tokenizer",
+                    "score": False, **self._common,
                 })  # fmt: skip
             else:
                 jobs.append(self.job(Entry(want.method, want.method, None, {}), seed, "runs"))
@@ -165,6 +176,8 @@ class _Plan:
         return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
 
     def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
+        if self.start:
+            return self.start.tokenizer
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
             train_tokenizer(corpus, config.tokenizer).save(folder)
@@ -183,8 +196,8 @@ class _Plan:
                     print(f"FAILED {Path(job['out']).name}: {outcome}")
         write_json(self.out / f"{folder}.json", {
             "corpus": self.corpus, "corpus_options": self.corpus_options, "preset": self.preset_name,
-            "overrides": self.overrides, "methods": [entry.text for entry in self.entries], "seeds": list(seeds),
-            "folder": folder, "failed": failed,
+            "overrides": self.overrides, "init": str(self.start.path) if self.start else None,
+            "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
         })  # fmt: skip
         return Comparison(self.out, folder)
 

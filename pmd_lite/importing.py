@@ -20,7 +20,7 @@ single target, and a rare character that a side's own sentencepiece model lacks 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import file_digest
@@ -31,7 +31,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from pmd_lite.config import ModelConfig, TokenizerConfig
+from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
 from pmd_lite.errors import UserError
 from pmd_lite.model.export import from_huggingface, load_huggingface, shape_of
@@ -62,9 +62,14 @@ class Imported:
         """For config.json of a run: where the weights lie, and their sum."""
         return {"path": str(self.path.resolve()), "sha256": str(self._about["sha256"])}
 
-    def shape(self, config: ModelConfig) -> ModelConfig:
-        """`config` with the sizes and kinds of the imported network; dropout and max_len stay."""
-        return replace(config, **{name: self._about["model"][name] for name in _SHAPE})
+    def shape(self, config: Config, overrides: Iterable[str] = ()) -> Config:
+        """`config` with the sizes and kinds of the imported network; dropout and max_len stay.
+
+        overrides: names of fields that somebody has set. Raises UserError if the network decides one of them.
+        """
+        if decided := sorted(set(overrides) & set(_SHAPE)):
+            raise UserError(f"{', '.join(decided)}: the network of init={self.path} decides that; leave it out")
+        return replace(config, model=replace(config.model, **{name: self._about["model"][name] for name in _SHAPE}))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

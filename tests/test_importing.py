@@ -19,12 +19,14 @@ import sentencepiece
 import torch
 
 from pmd_lite import __main__ as command_line
-from pmd_lite.api import train
+from pmd_lite.api import load_corpus, train
+from pmd_lite.compare import compare
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.errors import UserError
 from pmd_lite.importing import LOWERED, Imported, import_marian
 from pmd_lite.model.decoding import translate_batch
+from pmd_lite.run import Run
 
 transformers = pytest.importorskip("transformers", reason="not installed: pip install -r requirements-export.txt")
 
@@ -32,6 +34,7 @@ SIZES: dict[str, Any] = {
     "d_model": 24, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
     "encoder_ffn_dim": 40, "decoder_ffn_dim": 40, "max_position_embeddings": 80,
 }  # fmt: skip
+WORLD: dict[str, Any] = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3}
 QUICK: dict[str, Any] = {"steps": 4, "tokens": 300, "eval_every": 2, "lr": 1e-9, "beam": 1, "max_len": 80}
 
 
@@ -269,6 +272,23 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
         about["config"]["model"].pop(name)
     file.write_text(json.dumps(about), encoding="utf-8")
     assert train(corpus, "tau=1", "toy", **words).dir.finished
+
+
+def test_a_comparison_starts_all_its_runs_from_it(tmp_path: Path) -> None:
+    corpus = load_corpus("toy", **WORLD)
+    found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
+    words: dict[str, Any] = {"out": tmp_path / "out", "init": found.path, "show": False, "corpus_options": WORLD}
+    compare("toy", ["tau=1", "chi-ibr"], [1], "toy", workers=1, **words, **{**QUICK, "steps": 40, "eval_every": 40})
+    start, runs = found.model().state_dict(), sorted((tmp_path / "out" / "runs").iterdir())
+    assert len(runs) == 2
+    for run in map(Run, runs):
+        assert run.scores
+        for name, x in run.model(0, "latest").state_dict().items():
+            torch.testing.assert_close(x, start[name], atol=1e-7, rtol=0)
+    with pytest.raises(UserError, match="d_model: the network of init"):
+        compare("toy", ["tau=1 d_model=32"], [1], "toy", **words)
+    with pytest.raises(UserError, match="d_model, heads: the network of init"):
+        train(corpus, "tau=1", "toy", out=tmp_path / "run", init=found.path, heads=2, d_model=16)
 
 
 def test_runs_that_a_method_needs_start_from_it_too(imported: Imported, corpus: Corpus, tmp_path: Path) -> None:
