@@ -135,6 +135,8 @@ class EstimateArguments(RunArguments):
     """Instead of a corpus that is not here yet: pair=training pairs, such as fr-en=3000000 de-en=1500000."""
     mean_tokens: float = MEAN_TOKENS
     """With --sizes: tokens of a sentence."""
+    init: Path | None = None
+    """A checkpoint written by `import`, for a run that will start from it."""
     tokens_per_second: float | None = None
     """Target tokens at which another machine trains one plain model; then nothing is timed here."""
     seconds: float = 10.0
@@ -145,7 +147,7 @@ class EstimateArguments(RunArguments):
         found = estimate(
             None if self.sizes else self.load(), self.method, self.config, samplers=self.samplers or None,
             sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
-            tokens_per_second=self.tokens_per_second, seconds=self.seconds,
+            tokens_per_second=self.tokens_per_second, seconds=self.seconds, init=self.init,
         )  # fmt: skip
         print(found.to_text())
 

@@ -17,6 +17,7 @@ from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
 from pmd_lite.planning.counting import Work, count, resources
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
@@ -121,6 +122,7 @@ def estimate(
     *,
     samplers: Sequence[str] | None = None,
     tokenizer: str | Path | None = None,
+    init: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     mean_tokens: float = MEAN_TOKENS,
     held_out: int = 2000,
@@ -131,7 +133,7 @@ def estimate(
     """Hours, memory and disk of a run: a few steps of it are timed here, all else is counted.
 
     Args:
-        corpus, method, preset_name, samplers, tokenizer, overrides: as in `train`.
+        corpus, method, preset_name, samplers, tokenizer, init, overrides: as in `train`.
         sizes: training sentence pairs by pair, {"fr-en": 3_000_000, ...}, in the place of a corpus that is not here;
             its sentences are random ids.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
@@ -144,6 +146,11 @@ def estimate(
     config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
     if overrides and not isinstance(preset_name, str):
         raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
+    if init is not None:
+        if sizes is not None:
+            raise UserError("init= brings a tokenizer, for which it takes text: give a corpus instead of sizes=")
+        start = Imported(init)
+        config, tokenizer = start.shape(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
     row = get_method(method, samplers)

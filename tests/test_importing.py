@@ -24,6 +24,7 @@ from pmd_lite.compare import compare
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.errors import UserError
+from pmd_lite.estimate import estimate
 from pmd_lite.importing import LOWERED, Imported, import_marian
 from pmd_lite.model.decoding import translate_batch
 from pmd_lite.run import Run
@@ -272,6 +273,15 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
         about["config"]["model"].pop(name)
     file.write_text(json.dumps(about), encoding="utf-8")
     assert train(corpus, "tau=1", "toy", **words).dir.finished
+
+
+def test_an_estimate_is_of_the_imported_network(imported: Imported, corpus: Corpus) -> None:
+    found = estimate(corpus, "bi-pmd", "toy", init=imported.path, tokens_per_second=1000.0)
+    model = imported.model()
+    assert found.config.model.d_model == 24
+    assert found.disk["best weights"] == 2 * 4 * model.parameter_count()
+    with pytest.raises(UserError, match="give a corpus instead of sizes"):
+        estimate(init=imported.path, sizes={"fr-en": 1000})
 
 
 def test_a_comparison_starts_all_its_runs_from_it(tmp_path: Path) -> None:
