@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -25,6 +25,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import MEAN_TOKENS, estimate
+from pmd_lite.importing import Imported
 from pmd_lite.launching import launch
 from pmd_lite.presets import PRESETS
 from pmd_lite.training.progress import Show
@@ -83,6 +84,18 @@ class RunArguments:
         return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.sampling, self.teacher,
                       self.tau)  # fmt: skip
 
+    def check_init(self, init: Path) -> None:
+        """Raises UserError for an option that an imported checkpoint decides."""
+        default, mine = PRESETS[self.preset], self.config
+        sections: list[tuple[str, Any, Any]] = [
+            ("model", default.model, mine.model), ("tokenizer", default.tokenizer, mine.tokenizer)
+        ]  # fmt: skip
+        given = [
+            f"{name}.{field.name}" for name, one, other in sections for field in fields(one)
+            if getattr(one, field.name) != getattr(other, field.name)
+        ]  # fmt: skip
+        Imported(init).configure(mine, given)
+
     def load(self) -> Corpus:
         """The corpus; what its checks found goes to stderr."""
         corpus = api.load_corpus(self.corpus, direction=self.direction, strict=self.strict)
@@ -114,6 +127,8 @@ class TrainArguments(RunArguments):
             "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
             "use": self.use, "init": self.init,
         }  # fmt: skip
+        if self.init is not None:
+            self.check_init(self.init)
         if self.processes == 1:
             run = api.train(self.load(), self.method, self.config, **words)
         else:
@@ -144,6 +159,8 @@ class EstimateArguments(RunArguments):
 
     def run(self) -> None:
         """Measure, and print the table."""
+        if self.init is not None:
+            self.check_init(self.init)
         found = estimate(
             None if self.sizes else self.load(), self.method, self.config, samplers=self.samplers or None,
             sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,

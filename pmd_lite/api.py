@@ -96,7 +96,8 @@ def train(
             run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
         tokenizer: directory of a trained tokenizer to share; by default the run trains its own.
         init: an imported checkpoint (`import_marian`) that every student starts from, in this run and in those trained
-            for it. It brings its tokenizer and its shape, which replaces the configuration's; dropout and max_len stay.
+            for it. It brings its tokenizer and the shape of its network, which replace the configuration's; dropout and
+            max_len stay.
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
@@ -107,7 +108,8 @@ def train(
     row = get_method(method, samplers)
     start = Imported(init) if init is not None else None
     if start is not None:
-        config = start.shape(config, overrides)
+        config = start.configure(config, overrides)
+        start.check(corpus.pairs, Path(tokenizer) if tokenizer is not None else None)
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
@@ -152,7 +154,7 @@ def _train(
         # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
-    wanted = auxiliary.wanted(row, corpus, config, encoded)
+    wanted = auxiliary.wanted(row, corpus, config, encoded, start.description["sha256"] if start else None)
     train_one = functools.partial(train, show=show, init=start.path if start else None)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
     with group.first():
@@ -161,7 +163,7 @@ def _train(
     distiller = make_distiller(row.distiller, row.options, config, resources)
     trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
     if start is not None:
-        weights = start.weights(encoded.tokenizer)
+        weights = start.weights()
         for student in trainer.students:
             load_weights(student.learner.model, weights)
     reason = trainer.run()

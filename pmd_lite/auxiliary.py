@@ -44,32 +44,36 @@ class Wanted:
     corpus: Corpus
     method: str
     config: Config
+    start: str | None = None
+    """sha256 of the imported weights it starts from; None: random ones."""
 
     def fits(self, run: Run) -> bool:
         """Whether a finished run can stand in for this one."""
         same = run.method.name == self.method and run.corpus["fingerprint"] == self.corpus.fingerprint
-        return same and run.dir.finished
+        return same and (run.dir.config.get("init") or {}).get("sha256") == self.start and run.dir.finished
 
 
-def wanted(row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
-    """The auxiliary runs of a method, in the order in which they are trained."""
+def wanted(
+    row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus, start: str | None = None
+) -> list[Wanted]:  # fmt: skip
+    """The auxiliary runs of a method, in the order in which they are trained, all from `start` (see `Wanted`)."""
     needs = building.needs(row.samplers, row.distiller, config)
     single = dataclasses.replace(config, train=dataclasses.replace(config.train, turns="in-turn"))  # one student alone
     runs: list[Wanted] = []
     if "plain" in needs:
-        runs.append(Wanted("plain", corpus, "tau=1", single))
+        runs.append(Wanted("plain", corpus, "tau=1", single, start))
     if "auto-pmd" in needs:
-        runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config))
+        runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config, start))
     if "bilingual" in needs:
-        runs += bilingual(corpus, single, encoded)
+        runs += bilingual(corpus, single, encoded, start)
     return runs
 
 
-def bilingual(corpus: Corpus, config: Config, encoded: EncodedCorpus) -> list[Wanted]:
+def bilingual(corpus: Corpus, config: Config, encoded: EncodedCorpus, start: str | None = None) -> list[Wanted]:
     """A tau=1 run for each pair alone, as long as `bilingual_config` says."""
     return [
         Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1",
-               bilingual_config(config, split.trg_tokens, encoded.trg_tokens))
+               bilingual_config(config, split.trg_tokens, encoded.trg_tokens), start)
         for pair, split in zip(corpus.pairs, encoded.train, strict=True)
     ]  # fmt: skip
 
@@ -124,7 +128,7 @@ def find_or_train(
         what = ", ".join(f"{w.key} ({w.method} on {', '.join(w.corpus.pairs)})" for w in runs) or "no other run"
         one = unused[0]
         raise UserError(f"{one.path} ({one.method.name} on {', '.join(one.pairs)}) is of no use here: wanted are "
-                        f"{what}, finished and on this corpus")  # fmt: skip
+                        f"{what}, finished, on this corpus and from the same start")  # fmt: skip
     if found and not current().rank:
         write_json(memory, {key: str(run.path.resolve()) for key, run in found.items()})
     return found

@@ -65,7 +65,7 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
 
 
 def import_(
-    source: Positional[Path], out: Positional[Path], pairs: tuple[str, ...], codes: tuple[str, ...] = ()
+    source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
 ) -> None:  # fmt: skip
     """Turn a Marian checkpoint of Hugging Face (an opus-mt) into what `train --init` starts from.
 

@@ -110,7 +110,7 @@ class _Plan:
         """The configuration of one run."""
         words = {**self.overrides, **entry.overrides, "seed": seed, **more}
         config = preset(self.preset_name, **words)
-        return self.start.shape(config, words) if self.start else config
+        return self.start.configure(config, words) if self.start else config
 
     def job(self, entry: Entry, seed: int, folder: str, **more: Any) -> dict[str, Any]:
         """Arguments of `train` for one run."""

@@ -150,7 +150,7 @@ def estimate(
         if sizes is not None:
             raise UserError("init= brings a tokenizer, for which it takes text: give a corpus instead of sizes=")
         start = Imported(init)
-        config, tokenizer = start.shape(config, overrides), start.path / "tokenizer"
+        config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
     row = get_method(method, samplers)

@@ -25,7 +25,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import estimate
-from pmd_lite.importing import LOWERED, Imported, import_marian
+from pmd_lite.importing import NEVER, RARELY, Imported, import_marian
 from pmd_lite.model.decoding import translate_batch
 from pmd_lite.run import Run
 
@@ -88,6 +88,9 @@ def checkpoint(
         last.bias.copy_(2.8 * marian.lm_head.weight[0])  # else hardly any translation would end
     if bias:
         torch.nn.init.normal_(marian.final_logits_bias, std=0.4)
+        # After conversion PAD has a logit of 0. Nothing keeps that from being far above all others.
+        marian.final_logits_bias -= 20.0
+        marian.final_logits_bias[0, names["<pad>"]] = 0.0
     marian.save_pretrained(folder)
     return folder
 
@@ -154,6 +157,7 @@ def test_the_same_logits_for_every_id_that_both_have(share: bool, bias: bool, co
     model = found.model()
     ours, theirs = rows_of(found, folder)
     there = dict(zip(ours, theirs, strict=True))
+    compared = [(a, b) for a, b in there.items() if a != PAD]  # which none of ours may predict
     ids = [i for i in ours if i not in (PAD, EOS)]
     src, trg = (torch.tensor(random.Random(seed).choices(ids, k=24)).view(3, 8) for seed in (1, 2))
     src[1, 5:], trg[:, 0] = PAD, BOS
@@ -164,7 +168,11 @@ def test_the_same_logits_for_every_id_that_both_have(share: bool, bias: bool, co
         expected = marian(input_ids=their_src, attention_mask=src.ne(PAD), decoder_input_ids=their_trg).logits
         logits = model(src, trg)
     assert expected.std(dim=(0, 1)).max() > 1
+    ours, theirs = ([pair[side] for pair in compared] for side in (0, 1))
     torch.testing.assert_close(logits[..., ours], expected[..., theirs], atol=1e-5, rtol=1e-5)
+    everything_else = torch.ones(model.vocab_size, dtype=torch.bool).index_fill_(0, torch.tensor(ours), False)
+    assert logits.softmax(-1)[..., everything_else].sum(-1).max() < 1e-3, "what nobody predicts takes no probability"
+    assert not bias or expected.softmax(-1)[..., marian.config.pad_token_id].mean() > 0.8
 
 
 def test_what_the_checkpoint_never_predicted_starts_out_of_reach(one_target: Path, imported: Imported) -> None:
@@ -175,9 +183,9 @@ def test_what_the_checkpoint_never_predicted_starts_out_of_reach(one_target: Pat
     pieces = sorted(set(missing) - set(tags))
     assert len(pieces) == 5
     table, bias = model.embedding.weight.detach(), model.output_bias.detach()  # type: ignore[union-attr]
-    for i, like in [(BOS, PAD), *((tag, PAD) for tag in tags), *((piece, UNK) for piece in pieces)]:
+    for i, like, least in [*((i, PAD, NEVER) for i in (PAD, BOS, *tags)), *((i, UNK, bias[UNK]) for i in pieces)]:
         assert torch.equal(table[i], table[like])
-        assert bias[i].item() == pytest.approx(bias[like].item() - LOWERED)
+        assert bias[i].item() == pytest.approx(float(least) - (RARELY if like == UNK else 0))
 
 
 def test_a_checkpoint_for_several_targets_translates_as_marian_does(corpus: Corpus, tmp_path: Path) -> None:
@@ -186,7 +194,8 @@ def test_a_checkpoint_for_several_targets_translates_as_marian_does(corpus: Corp
     targets = [pair.split("-")[1] for pair in turned.pairs]
     codes = {language: f"{language}_X" for language in targets}
     folder = checkpoint(tmp_path / "opus", turned, codes=tuple(codes.values()))
-    found = import_marian(folder, tmp_path / "out", turned.pairs, codes)
+    said = {language: f">>{code}<<" for language, code in codes.items()}  # as it stands in vocab.json
+    found = import_marian(folder, tmp_path / "out", turned.pairs, said)
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder), found.model()
     marian = transformers.MarianMTModel.from_pretrained(folder)
     known, ends = set(json.loads((folder / "vocab.json").read_text(encoding="utf-8"))), 0
@@ -223,6 +232,7 @@ def test_students_start_from_the_checkpoint(imported: Imported, corpus: Corpus, 
     run = train(corpus, "auto-pmd", "toy", out=tmp_path / "run", init=imported.path, show="off", score=False, **QUICK)
     assert run.tokenizer.fingerprint == imported.tokenizer.fingerprint
     assert (run.config.model.activation, run.config.model.norm, run.config.model.d_model) == ("swish", "post", 24)
+    assert run.config.tokenizer == imported.tokenizer.config
     start = imported.model().state_dict()
     for student in (0, 1):
         for name, tensor in run.model(student, "latest").state_dict().items():
@@ -256,7 +266,7 @@ def test_another_start_is_another_run(imported: Imported, corpus: Corpus, one_ta
         train(corpus, "tau=1", "toy", init=different.path, **words)
     with pytest.raises(UserError, match="holds another"):
         train(corpus, "tau=1", "toy", **words)
-    with pytest.raises(UserError, match="holds another: init differ"):
+    with pytest.raises(UserError, match=r"holds another: .*init differ"):
         shape = {name: value for name, value in json.loads(
             (imported.path / "imported.json").read_text(encoding="utf-8"))["model"].items()
             if name not in ("dropout", "attention_dropout", "max_len")}  # fmt: skip
@@ -295,9 +305,9 @@ def test_a_comparison_starts_all_its_runs_from_it(tmp_path: Path) -> None:
         assert run.scores
         for name, x in run.model(0, "latest").state_dict().items():
             torch.testing.assert_close(x, start[name], atol=1e-7, rtol=0)
-    with pytest.raises(UserError, match="d_model: the network of init"):
+    with pytest.raises(UserError, match="d_model: the checkpoint of init"):
         compare("toy", ["tau=1 d_model=32"], [1], "toy", **words)
-    with pytest.raises(UserError, match="d_model, heads: the network of init"):
+    with pytest.raises(UserError, match="d_model, heads: the checkpoint of init"):
         train(corpus, "tau=1", "toy", out=tmp_path / "run", init=found.path, heads=2, d_model=16)
 
 
@@ -329,6 +339,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
 
     refused("name the pairs", pairs=[])
     refused("name the pairs", pairs=["fr"])
+    refused("name the pairs", pairs=["a/b-en"])
     refused("en on both sides", pairs=["fr-en", "en-de"])
     refused("codes for xx, but the target languages are eng", codes={"xx": "y"})
     refused("no target language 'y'; it has one, unnamed", codes={"eng": "y"})
@@ -341,17 +352,56 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
         refused("vocab.json is no vocabulary of Marian")
     (copy / "vocab.json").write_text(json.dumps({**names, "more": len(names)}), encoding="utf-8")
     refused("ids up to .* do not belong together")
+    (copy / "vocab.json").write_text(json.dumps(dict.fromkeys(names, 0)), encoding="utf-8")
+    refused("ids up to 0, .* do not belong together")
+    strange = {name if name[0] in "<>" else f"{name}{i}": i for name, i in names.items()}
+    (copy / "vocab.json").write_text(json.dumps(strange), encoding="utf-8")
+    refused("vocab.json lists 0 of the .* do not belong together")
     (copy / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     refused("transformers cannot load a model from it")
     weights.unlink()
-    torch.save({"model.shared.weight": Path(copy / "touched")}, copy / "pytorch_model.bin")  # with a call
+    for bad in ({"model.shared.weight": Path(copy / "touched")}, [1]):  # the first is a pickle with a call in it
+        torch.save(bad, copy / "pytorch_model.bin")
+        refused("transformers cannot load a model from it")
+    (copy / "pytorch_model.bin").write_bytes(b"")
     refused("transformers cannot load a model from it")
-    (copy / "source.spm").write_bytes(b"nothing of the kind")
-    refused("source.spm or target.spm is no sentencepiece model")
+    for bad_model in (b"nothing of the kind", b""):
+        (copy / "source.spm").write_bytes(bad_model)
+        refused("source.spm or target.spm is no sentencepiece model")
     (copy / "source.spm").unlink()
     refused("it lacks source.spm")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eos_token_id": 10**6}, "eos_token_id is 1000000, no id of"),
+        ({"pad_token_id": None}, "pad_token_id|transformers cannot load"),
+        ({"decoder_start_token_id": None}, "decoder_start_token_id"),
+        ({"d_model": "wide"}, "transformers cannot load"),
+        ({"encoder_layers": 2}, "missing: model.encoder.layers.1"),
+        ({"decoder_layers": 1}, "unexpected: model.decoder.layers.1"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_its_weights_is_refused(
+    changes: dict[str, Any], message: str, copy: Path, corpus: Corpus
+) -> None:
+    config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
+    (copy / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        import_marian(copy, copy.parent / "out", corpus.pairs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_checkpoint_in_half_precision_is_read_in_full(dtype: torch.dtype, one_target: Path, corpus: Corpus,
+                                                        tmp_path: Path) -> None:  # fmt: skip
+    folder = tmp_path / "half"
+    shutil.copytree(one_target, folder)
+    transformers.MarianMTModel.from_pretrained(one_target).to(dtype).save_pretrained(folder)
+    model = import_marian(folder, tmp_path / "out", corpus.pairs).model()
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
 def test_a_target_without_a_code_is_asked_for(corpus: Corpus, tmp_path: Path) -> None:
@@ -365,9 +415,10 @@ def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corp
     words: dict[str, Any] = {"show": "off", "score": False, **QUICK}
     with pytest.raises(UserError, match="holds no imported model"):
         train(corpus, "tau=1", "toy", out=tmp_path / "a", init=tmp_path, **words)
-    with pytest.raises(UserError, match="does not know"):
-        train(corpus.reversed().only([corpus.reversed().pairs[0]]), "tau=1", "toy", out=tmp_path / "b",
-              init=replaced(imported, tmp_path / "few", corpus.pairs[1:]), **words)  # fmt: skip
+    few = replaced(imported, tmp_path / "few", corpus.pairs[1:])
+    with pytest.raises(UserError, match=f"was imported for .*, not for {corpus.pairs[0]}"):
+        train(corpus, "tau=1", "toy", out=tmp_path / "b", init=few, **words)
+    assert not (tmp_path / "b").exists(), "a correct one may follow"
     plain = train(corpus, "tau=1", "toy", out=tmp_path / "c", vocab_size=90, **words)
     with pytest.raises(UserError, match=r"leave out tokenizer="):
         train(corpus, "tau=1", "toy", out=tmp_path / "d", init=imported.path, tokenizer=plain.path / "tokenizer",
@@ -379,6 +430,14 @@ def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corp
     (damaged / "model.safetensors").write_bytes(bytes(data))
     with pytest.raises(UserError, match="weights are damaged"):
         train(corpus, "tau=1", "toy", out=tmp_path / "e", init=damaged, **words)
+    (damaged / "imported.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"imported\.json is damaged"):
+        Imported(damaged)
+    with pytest.raises(UserError, match=r"tokenizer\.tags, vocab_size: the checkpoint"):
+        train(corpus, "tau=1", "toy", out=tmp_path / "f", init=imported.path, vocab_size=90,
+              **{"tokenizer.tags": "paper"})  # fmt: skip
+    with pytest.raises(UserError, match=r"is of no use here.*from the same start"):
+        train(corpus, "chi-ibr", "toy", out=tmp_path / "g", init=imported.path, use=[plain.path], **words)
 
 
 def replaced(imported: Imported, out: Path, pairs: Any) -> Path:
@@ -395,15 +454,19 @@ def test_the_command_line_imports_and_trains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     out = tmp_path / "out"
-    words = ["import", str(one_target), str(out), "--pairs", *corpus.pairs]
+    words = ["import", str(one_target), "--out", str(out), "--pairs", *corpus.pairs]
     assert command_line.main(words) == 0
     assert "Train from it" in capsys.readouterr().out
     assert command_line.main(words) == 2
     assert "exists" in capsys.readouterr().err
     asked: dict[str, Any] = {}
     monkeypatch.setattr(command_line.api, "train", lambda *args, **kwargs: asked.update(kwargs) or stop())
-    assert command_line.main(["train", "--init", str(out)]) == 2
+    assert command_line.main(["train", "--init", str(out), "--dropout", "0.3"]) == 2
     assert asked["init"] == out
+    asked.clear()
+    assert command_line.main(["train", "--init", str(out), "--d-model", "32"]) == 2
+    assert "model.d_model: the checkpoint" in capsys.readouterr().err
+    assert not asked
 
 
 def stop() -> None:

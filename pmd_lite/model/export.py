@@ -17,13 +17,11 @@ vocabulary.
 from __future__ import annotations
 
 import importlib
-import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pmd_lite.errors import UserError
@@ -128,11 +126,19 @@ def load_huggingface(directory: str | Path) -> Any:
     """The model of transformers in a directory; nothing is downloaded. Raises UserError when there is none."""
     if not Path(directory).is_dir():
         raise UserError(f"{directory} is no directory; give one that save_pretrained wrote, or a loaded model")
+    auto = optional("transformers").AutoModelForSeq2SeqLM
     try:
-        return optional("transformers").AutoModelForSeq2SeqLM.from_pretrained(directory, local_files_only=True)
-    except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        model, found = auto.from_pretrained(
+            directory, local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )  # fmt: skip
+    except Exception as error:  # OSError, UnpicklingError, SafetensorError, errors of its configuration classes, ...
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{directory}: transformers cannot load a model from it ({reason})") from None
+    for what in ("missing", "unexpected", "mismatched"):  # it would fill gaps with random numbers
+        if names := sorted(map(str, found[f"{what}_keys"])):
+            listed = ", ".join(names[:3])
+            raise UserError(f"{directory}: its weights are not those that config.json speaks of; {what}: {listed}")
+    return model
 
 
 def from_huggingface(source: Any) -> Transformer:
@@ -150,8 +156,8 @@ def from_huggingface(source: Any) -> Transformer:
         ours = Transformer(source.config.vocab_size, **shape)
     for side, _ in _SIDES:
         positions = theirs[f"model.{side}.embed_positions.weight"][-shape["max_len"] :]
-        # float32 sinusoids of other implementations differ in the last digits.
-        if not torch.allclose(positions, ours.positions, atol=1e-4):
+        # Sinusoids of other implementations differ in the last digits, and those kept in bf16 after two of them.
+        if not torch.allclose(positions, ours.positions, atol=5e-3):
             raise UserError(f"embed_positions of the {side} are not sinusoidal; our Transformer has no others")
     state = {name: torch.cat([theirs[key] for key in names]) for name, names in _names(shape)}
     state["embedding.weight"] = theirs["model.decoder.embed_tokens.weight"]

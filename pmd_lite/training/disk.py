@@ -26,9 +26,15 @@ _ADVICE = {
 """What to do, by error number. Others are no fault of a directory (a closed pipe, a network) and pass as they are."""
 
 
+_KEPT = "give the same command again: what was saved before is whole, and it goes on from there"
+
+
 @contextmanager
-def explained(where: Path) -> Iterator[None]:
-    """Raises UserError for what the file system refuses inside the block; all other errors pass."""
+def explained(where: Path, then: str = _KEPT) -> Iterator[None]:
+    """Raises UserError for what the file system refuses inside the block; all other errors pass.
+
+    then: what is left to do after the cause is gone.
+    """
     try:
         yield
     except Exception as error:
@@ -37,10 +43,7 @@ def explained(where: Path) -> Iterator[None]:
             raise
         named = str(getattr(error, "filename", None) or where)
         place = where if named.startswith(str(where)) else named  # a temporary name says less than the real one
-        raise UserError(
-            f"{place}: {os.strerror(number)}. {_ADVICE[number]}, then give the same command again: what was saved "
-            "before is whole, and it goes on from there"
-        ) from None
+        raise UserError(f"{place}: {os.strerror(number)}. {_ADVICE[number]}, then {then}") from None
 
 
 @contextmanager
@@ -53,7 +56,7 @@ def new_directory(out: Path) -> Iterator[Path]:
         raise UserError(f"{out} exists; this writes a new directory, so choose another one or remove it")
     part = out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.part")  # a name that nobody else uses
     try:
-        with explained(out):
+        with explained(out, "give the same command again: nothing was left behind"):
             part.mkdir(parents=True)
             yield part
             part.rename(out)
