@@ -128,7 +128,7 @@ def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, 
 def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
     shutil.copytree(plain.path, tmp_path / "half")
     (tmp_path / "half" / "finished.json").unlink()
-    with pytest.raises(UserError, match="finished and on this corpus"):
+    with pytest.raises(UserError, match="finished, on this corpus"):
         train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[tmp_path / "half"])
 
 
