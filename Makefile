@@ -44,7 +44,7 @@ realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus,
 	$(PY) -m pmd_lite data catalogs6 --out build/catalogs6
 	$(PY) -m pmd_lite train --corpus build/catalogs6 --method auto-pmd --preset small --epochs 1 --out runs/realdata
 
-bench: $(VENV)/.dev ## speed and memory beside other implementations, in ratios (an hour; one thread)
+bench: $(VENV)/.dev ## speed and memory beside other implementations, in ratios (half an hour; one thread)
 	$(PY) -m benchmarks
 
 clean: ## remove build/ and caches (never runs/ and course/)

@@ -3,8 +3,9 @@
     python -m benchmarks [--only training pmd_step ...]
 
 Each part is a module of this package that also runs alone, with options of its own (`python -m benchmarks.training
---help`), and in a process of its own. Left out are kills (minutes, no ratios) and gpu (needs a card). JoeyNMT takes
-part where it is installed: pip install joeynmt importlib_metadata.
+--help`), and in a process of its own. Left out are kills (minutes, no ratios) and gpu (needs a card). Padding is that
+of a toy corpus, whose small pairs fill no batch; `python -m benchmarks.padding --corpus DIR` looks at yours. JoeyNMT
+takes part where it is installed: pip install joeynmt importlib_metadata.
 """
 
 from __future__ import annotations
