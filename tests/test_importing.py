@@ -26,7 +26,9 @@ from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import estimate
 from pmd_lite.importing import NEVER, RARELY, Imported, import_marian
+from pmd_lite.launching import launch
 from pmd_lite.model.decoding import translate_batch
+from pmd_lite.presets import preset
 from pmd_lite.run import Run
 
 transformers = pytest.importorskip("transformers", reason="not installed: pip install -r requirements-export.txt")
@@ -283,6 +285,19 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
         about["config"]["model"].pop(name)
     file.write_text(json.dumps(about), encoding="utf-8")
     assert train(corpus, "tau=1", "toy", **words).dir.finished
+
+
+def test_every_process_starts_from_it(tmp_path: Path) -> None:
+    corpus = load_corpus("toy", **WORLD)
+    found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
+    config = preset("toy", **{**QUICK, "accumulate": 2, "lr": 1e-3})
+    words: dict[str, Any] = {"init": found.path, "show": "off", "score": False}
+    two = launch("toy", "bi-pmd", config, processes=2, corpus_options=WORLD, out=tmp_path / "two", **words)
+    one = train(corpus, "bi-pmd", config, out=tmp_path / "one", **words)
+    for student in (0, 1):
+        weights = one.model(student, "latest").state_dict()
+        for name, x in two.model(student, "latest").state_dict().items():
+            torch.testing.assert_close(x, weights[name], atol=1e-5, rtol=1e-4)
 
 
 def test_an_estimate_is_of_the_imported_network(imported: Imported, corpus: Corpus) -> None:
