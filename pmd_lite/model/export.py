@@ -128,9 +128,7 @@ def load_huggingface(directory: str | Path) -> Any:
         raise UserError(f"{directory} is no directory; give one that save_pretrained wrote, or a loaded model")
     auto = optional("transformers").AutoModelForSeq2SeqLM
     try:
-        model, found = auto.from_pretrained(
-            directory, local_files_only=True, dtype=torch.float32, output_loading_info=True
-        )  # fmt: skip
+        model, found = auto.from_pretrained(directory, local_files_only=True, output_loading_info=True)
     except Exception as error:  # OSError, UnpicklingError, SafetensorError, errors of its configuration classes, ...
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{directory}: transformers cannot load a model from it ({reason})") from None
