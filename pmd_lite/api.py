@@ -25,7 +25,7 @@ from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
 from pmd_lite.run import Run
 from pmd_lite.training.disk import explained
-from pmd_lite.training.distributed import check_enough_work, current, joined
+from pmd_lite.training.distributed import Group, check_enough_work, current, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.rundir import Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
@@ -116,9 +116,7 @@ def train(
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = Onlooker(path) if group.rank else RunDir(path)
         if not rundir.finished:  # a finished run can be looked at anywhere
-            check_machine(config, group, len(row.samplers))  # before a file is written
-            if {"plain", "bilingual"} & set(needs(row.samplers, row.distiller, config)) and not use:
-                check_enough_work(group, config.train.accumulate)  # the runs of one student that it needs first
+            _check_machine(config, group, row, helped=bool(use))  # before a file is written
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
@@ -142,6 +140,13 @@ def run_size() -> Literal["ci", "lesson"]:
     if size not in ("ci", "lesson"):
         raise UserError(f"PMD_SIZE={size!r}: set it to ci (seconds, for tests) or lesson (minutes, for reading)")
     return "ci" if size == "ci" else "lesson"
+
+
+def _check_machine(config: Config, group: Group, row: Method, helped: bool) -> None:
+    """Raises UserError when the processes of this run cannot train it, or the runs of one student it needs first."""
+    check_machine(config, group, len(row.samplers))
+    if {"plain", "bilingual"} & set(needs(row.samplers, row.distiller, config)) and not helped:
+        check_enough_work(group, config.train.accumulate)
 
 
 def _train(

@@ -90,7 +90,7 @@ class Imported:
                             f"{', '.join(unknown)}; import the checkpoint again, for all of them")  # fmt: skip
         if tokenizer is not None and Tokenizer.load(tokenizer).fingerprint != self.tokenizer.fingerprint:
             raise UserError(f"{self.path}: its weights are made for the ids of its tokenizer; leave out tokenizer=")
-        self.weights()
+        self._whole()
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -99,13 +99,14 @@ class Imported:
 
     def weights(self) -> dict[str, Tensor]:
         """By name. Raises UserError when the file is not the one that was written."""
+        return read_weights(self._whole())
+
+    def _whole(self) -> Path:
+        """The file of the weights. Raises UserError when it is not the one that was written, by its sum."""
         file = self.path / "model.safetensors"
-        try:
-            if _sum(file) != self._sum:
-                raise ValueError("its sum differs from that in imported.json")
-            return read_weights(file)
-        except Exception as error:  # safetensors raises many kinds
-            raise UserError(f"{file}: these weights are damaged ({error}); import the checkpoint again") from None
+        if not file.is_file() or _sum(file) != self._sum:
+            raise UserError(f"{file}: these weights are absent or damaged; import the checkpoint again")
+        return file
 
     def model(self) -> Transformer:
         """The network in eval mode, before any training."""

@@ -16,6 +16,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.data.toy import toy_corpus
+from pmd_lite.importing import Imported, import_marian
 from pmd_lite.methods import get_method
 from pmd_lite.presets import preset
 from pmd_lite.training.rundir import RunDir
@@ -40,6 +41,26 @@ def tiny_corpus() -> Corpus:
 def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
     config = preset("toy", **TINY)
     return encode_corpus(tiny_corpus, train_tokenizer(tiny_corpus, config.tokenizer), config.model.max_len)
+
+
+@pytest.fixture(scope="session")
+def three_pairs(tiny_corpus: Corpus) -> Corpus:
+    """What the Marian checkpoint below was made for."""
+    return tiny_corpus.only(list(tiny_corpus.pairs)[:3])
+
+
+@pytest.fixture(scope="session")
+def one_target(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Marian checkpoint in the format of Hugging Face that translates into one language."""
+    from tests.marian_files import checkpoint
+
+    return checkpoint(tmp_path_factory.mktemp("marian") / "opus", three_pairs)
+
+
+@pytest.fixture(scope="session")
+def imported(one_target: Path, three_pairs: Corpus) -> Imported:
+    """The same, imported."""
+    return import_marian(one_target, one_target.parent / "imported", three_pairs.pairs)
 
 
 MakeTrainer = Callable[..., Trainer]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pmd_lite.interfaces import Amount
+from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
 
 
@@ -74,15 +75,8 @@ def soft_target(
     """
     mean: Tensor | None = None
     for teacher, share in teachers:
-        was_training = teacher.training
-        if was_training != dropout:
-            teacher.train(dropout)
-        try:
-            with torch.no_grad():
-                p = probs(token_logits(teacher, src, trg_in, keep))
-        finally:
-            if was_training != dropout:
-                teacher.train(was_training)
+        with in_mode(teacher, dropout), torch.no_grad():
+            p = probs(token_logits(teacher, src, trg_in, keep))
         p = p if share == 1 else p * share
         mean = p if mean is None else mean + p
     if mean is None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pmd_lite.distillation.projection import Output, output_of, project, token_states
 from pmd_lite.interfaces import Scratch, Target
 from pmd_lite.model.layers import for_products
+from pmd_lite.model.mode import in_mode
 
 
 class TeacherPart(NamedTuple):
@@ -76,28 +77,14 @@ class TeacherProbs:
 def teacher_states(
     teachers: Sequence[tuple[nn.Module, float]], src: Tensor, trg_in: Tensor, keep: Tensor, dropout: bool = False
 ) -> TeacherStates:
-    """Run the teachers over a batch.
-
-    Args:
-        teachers: (Transformer, share) with shares that sum to 1.
-        src, trg_in: [batch, src_len] and [batch, trg_len] ids; keep: [tokens] flat positions.
-        dropout: leave the teachers in train mode (the released code does); else they run in eval mode.
-    Each teacher's mode is put back.
-    """
+    """Run the teachers over a batch; arguments as in `losses.soft_target`. Each teacher's mode is put back."""
     parts = []
     for teacher, share in teachers:
-        was_training = teacher.training
-        if was_training != dropout:
-            teacher.train(dropout)
-        try:
-            with torch.inference_mode():
-                hidden = for_products(token_states(teacher, src, trg_in, keep))
-                weight, bias = output_of(teacher)
-                output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
-                parts.append(TeacherPart(hidden, output, share))
-        finally:
-            if was_training != dropout:
-                teacher.train(was_training)
+        with in_mode(teacher, dropout), torch.inference_mode():
+            hidden = for_products(token_states(teacher, src, trg_in, keep))
+            weight, bias = output_of(teacher)
+            output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
+            parts.append(TeacherPart(hidden, output, share))
     return TeacherStates(parts)
 
 

@@ -23,6 +23,7 @@ from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Scratch
+from pmd_lite.model.mode import in_mode
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,9 @@ class TopKTarget:
 
 def teacher_top_k(teacher: nn.Module, batch: Batch, k: int) -> TopK:
     """A teacher's forward pass without dropout or gradient, cut to k. The teacher's mode is put back."""
-    was_training = teacher.training
-    teacher.eval()
-    try:
-        with torch.no_grad():
-            hidden, output = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_of(teacher)
-            parts = [top_k(project(hidden[rows], output), k) for rows in chunks(len(hidden), len(output.weight))]
-    finally:
-        teacher.train(was_training)
+    with in_mode(teacher, False), torch.no_grad():
+        hidden, output = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_of(teacher)
+        parts = [top_k(project(hidden[rows], output), k) for rows in chunks(len(hidden), len(output.weight))]
     return TopK(torch.cat([part.ids for part in parts]), torch.cat([part.logits for part in parts]))
 
 

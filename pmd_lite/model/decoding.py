@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pmd_lite.model.layers import at_least_one, one_of
+from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import DecoderState, Transformer
 
 Stop = Literal["bound", "full"]
@@ -105,12 +106,8 @@ def beam_search(
         return []
     never = torch.tensor(sorted({*banned, bos, pad} - {eos}), device=src.device)
     search = _Search(model, beam, n_best, max_len, length_penalty, [bos, *prefix], eos, pad, never, stop)
-    was_training = model.training
-    model.eval()
-    try:
+    with in_mode(model, False):
         return search.run(src)
-    finally:
-        model.train(was_training)
 
 
 def _check_ids(

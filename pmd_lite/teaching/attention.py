@@ -16,6 +16,7 @@ from torch import Tensor
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from pmd_lite.model import layers
 from pmd_lite.model.layers import attend
+from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
 
 
@@ -57,13 +58,8 @@ def attention_weights(model: Transformer, src: Tensor, trg_in: Tensor) -> dict[s
         noted.append((attend(q, k, identity, mask=mask, causal=causal), attend(q, k, identity), ~seen))
         return attend(q, k, v, mask=mask, causal=causal)
 
-    was_training = model.training
-    model.eval()
-    try:
-        with mock.patch.object(layers, "attend", noting):
-            model(src, trg_in)
-    finally:
-        model.train(was_training)
+    with in_mode(model, False), mock.patch.object(layers, "attend", noting):
+        model(src, trg_in)
     names = [f"encoder {i + 1}" for i in range(len(model.encoder))]
     names += [f"decoder {i + 1}{what}" for i in range(len(model.decoder)) for what in ("", " to source")]
     return dict(zip(names, noted, strict=True))

@@ -15,6 +15,7 @@ from pmd_lite.distillation.fused import projected_sums
 from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group
 from pmd_lite.training.learner import Learner
@@ -28,21 +29,17 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
     Returns: [2, pair] float64 on the CPU, nats per target token: row 0 NLL, row 1 label-smoothed cross-entropy.
     The model's mode is put back; no gradient, no random number.
     """
-    model, was_training = learner.model, learner.model.training
+    model = learner.model
     sums = torch.zeros(2, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
     sums = sums.to(learner.device)
     tokens = torch.zeros(n_pairs, dtype=torch.float64)
-    model.eval()
-    try:
-        with torch.inference_mode(), learner.autocast():
-            for i in group.mine(len(batches)):
-                batch = batches[i]
-                # fp32, also under autocast: searches compare losses that differ by thousandths
-                hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
-                found = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
-                sums[:, batch.pair] += torch.stack((found[2], found[0]))  # found[[2, 0]] would wait for a GPU
-    finally:
-        model.train(was_training)
+    with in_mode(model, False), torch.inference_mode(), learner.autocast():
+        for i in group.mine(len(batches)):
+            batch = batches[i]
+            # fp32, also under autocast: searches compare losses that differ by thousandths
+            hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
+            found = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
+            sums[:, batch.pair] += torch.stack((found[2], found[0]))  # found[[2, 0]] would wait for a GPU
     group.sum(sums)
     for batch in batches:
         tokens[batch.pair] += batch.tokens
@@ -54,9 +51,8 @@ def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> T
 
     References are the decoded ids that training sees, so no text is needed. The model's mode is put back.
     """
-    was_training, tokenizer, scores = model.training, encoded.tokenizer, []
-    model.eval()
-    try:
+    tokenizer, scores = encoded.tokenizer, []
+    with in_mode(model, False):
         for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
             sources = [split.src[i].tolist() for i in range(len(split))]
             found = translate_ids(
@@ -64,6 +60,4 @@ def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> T
             )
             references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
             scores.append(corpus_bleu(found, references, split_pair(pair)[1]).bleu)
-    finally:
-        model.train(was_training)
     return torch.tensor(scores, dtype=torch.float64)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pmd_lite.data.batching import Batch, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
 from pmd_lite.interfaces import Clock, Target, TokenStats
+from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed
@@ -95,9 +94,8 @@ class ModelProbe:
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, split, pair, tokens)
         self._trainer.cost.add("probe", batch, FORWARD_AND_BACKWARD)
-        with preserved_rng(), _preserved_mode(learner.model):
+        with preserved_rng(), in_mode(learner.model, True):
             torch.manual_seed(self._seed(student, split, pair))
-            learner.model.train()
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = ce_loss(logp, batch.gold, learner.config.optim.label_smoothing) / batch.tokens
             grads = torch.autograd.grad(loss, list(learner.model.parameters()))
@@ -109,9 +107,8 @@ class ModelProbe:
         batch = self._small_batch(student, "valid", pair, tokens)
         self._trainer.cost.add("probe", batch, FORWARD * (passes + 1))
         top, entropy = [], []
-        with preserved_rng(), _preserved_mode(learner.model), torch.no_grad(), learner.autocast():
+        with preserved_rng(), in_mode(learner.model, True), torch.no_grad(), learner.autocast():
             torch.manual_seed(self._seed(student, "valid", pair))
-            learner.model.train()
             for _ in range(passes):
                 logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
                 top.append(logp.max(dim=-1).values)
@@ -155,13 +152,3 @@ class ModelProbe:
         for stream, state in zip(owner.streams, before[1], strict=True):
             stream.load_state_dict(state)
         return batches
-
-
-@contextmanager
-def _preserved_mode(model: nn.Module) -> Iterator[None]:
-    """Put the model back into train or eval mode, whatever happens inside."""
-    was_training = model.training
-    try:
-        yield
-    finally:
-        model.train(was_training)
