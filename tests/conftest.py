@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +74,25 @@ def one_target(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) ->
 def imported(one_target: Path, three_pairs: Corpus) -> Imported:
     """The same, imported."""
     return import_marian(one_target, one_target.parent / "imported", three_pairs.pairs)
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[None]:
+    """Processes that the library spawns are forks of one that has imported what a run needs.
+
+    A spawned one takes five seconds of a core to import it. On Windows nothing forks, and they are spawned.
+    """
+    real = multiprocessing.get_context
+    with pytest.MonkeyPatch.context() as patched:
+        if sys.platform != "win32":
+            from multiprocessing import forkserver
+
+            forkserver.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])
+            forkserver.ensure_running()
+            patched.setattr(
+                multiprocessing, "get_context", lambda method=None: real("forkserver" if method == "spawn" else method)
+            )
+        yield
 
 
 MakeTrainer = Callable[..., Trainer]

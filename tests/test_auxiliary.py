@@ -26,7 +26,7 @@ QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 
 
 
 def train(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
-    return pmd.train(corpus, method, "toy", out=out, show="off", **{**QUICK, **words})
+    return pmd.train(corpus, method, "toy", out=out, show="off", **{"score": False, **QUICK, **words})
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,7 @@ def test_pieces_are_counted_on_the_side_that_tells_the_pairs_apart(tiny_encoded:
 # ---------------------------------------------------------------- found, or trained
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: Corpus, tmp_path: Path) -> None:
     run = train(tiny_corpus, "chi-ibr", tmp_path / "run")
     (aux,) = run.auxiliary
@@ -95,6 +96,7 @@ def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: C
     assert aux.config.train == run.config.train
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
     tiny_corpus: Corpus, plain: Run, tmp_path: Path
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
     assert alone.evaluations()[-1]["dev_loss"] == given.evaluations()[-1]["dev_loss"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
     tiny_corpus: Corpus, plain: Run, tmp_path: Path
 ) -> None:
@@ -116,6 +119,7 @@ def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
     assert again.auxiliary[0].path == plain.path.resolve()
 
 
+@pytest.mark.slow
 def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tau=1 on fra-eng.*is of no use here: wanted are no other run"):
         train(tiny_corpus, "tau=5", tmp_path / "a", use=[plain.path])
@@ -125,6 +129,7 @@ def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, 
         train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
     shutil.copytree(plain.path, tmp_path / "half")
     (tmp_path / "half" / "finished.json").unlink()
@@ -135,6 +140,7 @@ def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_pa
 # ---------------------------------------------------------------- what is read from them
 
 
+@pytest.mark.slow
 def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
     plain: Run, tiny_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
@@ -151,6 +157,7 @@ def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
     assert found.plain_loss is not None and found.plain_loss.tolist() == expected
 
 
+@pytest.mark.slow
 def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
     """Weights of a long run are set by hand: so short a one moves them all alike."""
     shutil.copytree(auto.path, tmp_path / "auto")
@@ -163,6 +170,7 @@ def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, au
         assert all(line["alpha"] == ends[i] for line in run.evaluations(i))
 
 
+@pytest.mark.slow
 def test_lsmd_refuses_the_weights_of_another_number_of_students(
     tiny_corpus: Corpus, auto: Run, tmp_path: Path
 ) -> None:
@@ -170,6 +178,7 @@ def test_lsmd_refuses_the_weights_of_another_number_of_students(
         train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
 
 
+@pytest.mark.slow
 def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_corpus: Corpus, tmp_path: Path) -> None:
     live = train(tiny_corpus, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
     cached = train(tiny_corpus, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
@@ -182,6 +191,7 @@ def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_co
     assert float((a - torch.tensor(plain.evaluations()[-1]["dev_loss"])).abs().max()) > 2e-2, "distillation does act"
 
 
+@pytest.mark.slow
 def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_path: Path) -> None:
     pair = tiny_corpus.pairs[0]
     foreign = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "foreign", vocab_size=60)
@@ -189,6 +199,7 @@ def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_pat
         train(tiny_corpus, "multi-distill", tmp_path / "run", use=[foreign.path])
 
 
+@pytest.mark.slow
 def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_path: Path) -> None:
     few = train(tiny_corpus.only(tiny_corpus.pairs[:2]), "tau=1", tmp_path / "few")
     with pytest.raises(UserError, match="this tokenizer does not know"):
@@ -198,6 +209,7 @@ def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_pat
     assert one.tokenizer.fingerprint == whole.tokenizer.fingerprint != few.tokenizer.fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "samplers"),
     [
@@ -211,7 +223,8 @@ def test_samplers_and_distillers_combine_freely(
     tiny_corpus: Corpus, tmp_path: Path, method: str, samplers: list[str]
 ) -> None:
     """Every student is trained, taught by all others, and drawn by a sampler of its own that acts when it is due."""
-    run = train(tiny_corpus, method, tmp_path / "run", samplers=samplers, scorer_steps=5, uncertainty_passes=2)
+    run = train(tiny_corpus, method, tmp_path / "run", samplers=samplers, score=True, scorer_steps=5,
+                uncertainty_passes=2)  # fmt: skip
     assert len(run.labels) == len(run.scores) == len(samplers)
     for student, sampler in enumerate(samplers):
         first, last = run.evaluations(student)[0], run.evaluations(student)[-1]

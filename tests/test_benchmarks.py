@@ -94,6 +94,7 @@ def test_labels_are_the_targets_in_their_places() -> None:
     assert int((whole != 0).sum()) == batch.tokens
 
 
+@pytest.mark.slow
 def test_engines_take_turns_on_the_same_batches() -> None:
     batches = make_batches(VOCAB, 100, 4)
     runners = {name: Runner(make_engine, name, "tiny", VOCAB, batches) for name in ("pmd_lite", "nn.Transformer")}
@@ -115,6 +116,7 @@ def test_padding_counted_by_hand() -> None:
     assert (whole.lengths, whole.shapes) == ({(3, 4), (2, 2)}, {(2, 3, 4), (1, 2, 2)})
 
 
+@pytest.mark.slow
 def test_the_gpu_benchmark_runs_at_toy_size(capsys: pytest.CaptureFixture[str]) -> None:
     gpu.main(["--device", "cpu", "--tiny", "--no-compile"])
     said = capsys.readouterr().out

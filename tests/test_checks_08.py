@@ -71,6 +71,7 @@ def test_a_zone_of_any_width_lies_between_equation_5_and_equation_6() -> None:
 # ---------------------------------------------------------------- second opinions
 
 
+@pytest.mark.slow
 def test_what_models_get_right_is_judged_token_by_token(tiny_corpus: Corpus, tmp_path: Path) -> None:
     config = pmd.preset("toy", **{**TINY, "steps": 4})
     run = pmd.train(tiny_corpus, "bi-pmd", config, out=tmp_path / "run", show="off", score=False)

@@ -163,6 +163,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 LONG = {**TINY, "steps": 12, "epochs": 3.0, "tokens": 1400, "eval_every": 4, "lr": 0.1, "alpha": 0.5, "update_every": 3}
 
 
+@pytest.mark.slow
 def test_three_students_with_strategies_of_ones_own_train_and_go_on_to_the_same_bits(
     registered: None, tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

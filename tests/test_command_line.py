@@ -30,9 +30,9 @@ SMALL = [
     "--ffn",
     "32",
     "--max-len",
-    "64",
+    "32",
     "--tokenizer.vocab-size",
-    "90",
+    "300",
     "--steps",
     "6",
     "--tokens",
@@ -59,6 +59,7 @@ def place(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
+@pytest.mark.slow
 def test_train_leaves_a_whole_run(place: Path) -> None:
     run = place / "run"
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
@@ -74,6 +75,7 @@ def test_train_leaves_a_whole_run(place: Path) -> None:
     assert hyps.count("\n") == 6
 
 
+@pytest.mark.slow
 def test_show_prints_scores_and_draws(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(place / "run"), "--figures"]) == 0
     out = capsys.readouterr().out
@@ -83,6 +85,7 @@ def test_show_prints_scores_and_draws(place: Path, capsys: pytest.CaptureFixture
         assert (place / "run" / "figures" / f"{figure}.pdf").exists()
 
 
+@pytest.mark.slow
 def test_translate_reads_standard_input(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_corpus: Corpus
 ) -> None:
@@ -95,6 +98,7 @@ def test_translate_reads_standard_input(
     assert lines == [written[2], "", written[0], ""]
 
 
+@pytest.mark.slow
 def test_evaluate_again_gives_the_same_scores(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (place / "run" / "scores.json").read_bytes()
     assert main(["evaluate", str(place / "run")]) == 0
@@ -166,6 +170,7 @@ def test_a_mistake_gives_one_line_and_exit_2(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_pair_the_run_does_not_know(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["translate", str(place / "run"), "--pair", "xx-yy", "--file", str(place / "corpus" / "corpus.json")]) == 2
@@ -173,11 +178,13 @@ def test_a_pair_the_run_does_not_know(place: Path, capsys: pytest.CaptureFixture
     assert "this run translates fra-eng" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_corpus_that_changed_is_noticed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(place / "run"), "--corpus", "toy"]) == 2
     assert "trained on another corpus" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_this_machine_cannot_do_is_refused_before_a_file_is_written(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,6 +198,7 @@ def test_what_this_machine_cannot_do_is_refused_before_a_file_is_written(
     assert main([*words[:-1], "auto"]) == 0, "a finished run may be looked at on another device"
 
 
+@pytest.mark.slow
 def test_show_passes_over_what_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(place / "corpus"), str(place / "run")]) == 0
     said = capsys.readouterr()
@@ -200,12 +208,14 @@ def test_show_passes_over_what_is_no_run(place: Path, capsys: pytest.CaptureFixt
     assert "is this a run directory?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", ["0", "3"])
 def test_models_are_counted_from_1(place: Path, student: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(place / "run"), "--pair", "fra-eng", "--file", os.devnull, "--student", student]) == 2
     assert f"--student {student}: this run has 1, 2" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["translate", "evaluate"])
 def test_a_beam_of_0_is_refused(
     command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -216,6 +226,7 @@ def test_a_beam_of_0_is_refused(
     assert "beam=0: 1 is greedy search" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_unsound_lines_are_refused_or_left_out(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +242,7 @@ def test_unsound_lines_are_refused_or_left_out(
     assert main(["evaluate", str(tmp_path / "a"), "--no-strict"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")
 def test_ctrl_c_at_the_command_line(place: Path, tmp_path: Path) -> None:
     """Exit 130, a sentence, no traceback; the same command then finishes the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,8 +25,11 @@ from pmd_lite.run import Run
 
 WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1,
          "false_friends": 1}  # fmt: skip
-QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 32, "update_every": 16}
+# Pieces of several letters: sentences of at most 29, translations that end soon.
+QUICK: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32, "steps": 64, "eval_every": 32, "update_every": 16}
 METHODS = ["tau=1", "auto-pmd", "lsmd", "tau=1 d_model=32", "bi-pmd samplers=tau=1,chi-ibr alpha=0.5"]
+
+pytestmark = pytest.mark.usefixtures("forked")
 
 
 def compare(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
@@ -33,7 +37,7 @@ def compare(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Co
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def found(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare(tmp_path_factory.mktemp("compare"), METHODS, [1, 2])
 
 
@@ -81,6 +85,7 @@ def test_a_senseless_request_is_refused_before_anything_is_trained(
 # ---------------------------------------------------------------- what it runs
 
 
+@pytest.mark.slow
 def test_every_method_has_a_run_for_every_seed_with_its_own_settings(found: Comparison) -> None:
     assert found.failed == {}
     for entry in found.entries:
@@ -92,6 +97,7 @@ def test_every_method_has_a_run_for_every_seed_with_its_own_settings(found: Comp
             assert run.config.distill.alpha == (0.5 if "alpha" in entry.text else 0.4)
 
 
+@pytest.mark.slow
 def test_methods_share_auxiliary_runs_unless_they_have_settings_of_their_own(found: Comparison) -> None:
     lsmd, own = (found.run(found.entries[i], 1) for i in (2, 4))
     assert lsmd is not None and own is not None
@@ -99,6 +105,7 @@ def test_methods_share_auxiliary_runs_unless_they_have_settings_of_their_own(fou
     assert [run.path for run in own.auxiliary] == [(own.path / "auxiliary" / "plain").resolve()]
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_as_without_a_comparison(found: Comparison, tmp_path: Path) -> None:
     corpus = pmd.load_corpus("toy", **WORLD)
     alone = pmd.train(corpus, "auto-pmd", "toy", out=tmp_path / "alone", show="off", seed=2, **QUICK)
@@ -107,25 +114,27 @@ def test_a_run_is_the_same_as_without_a_comparison(found: Comparison, tmp_path: 
     assert [x["dev_loss"] for x in run.evaluations(1)] == [x["dev_loss"] for x in alone.evaluations(1)]
 
 
+@pytest.mark.slow
 def test_asking_again_trains_nothing_and_asking_for_more_trains_only_that(
-    found: Comparison,
+    found: Comparison, tmp_path: Path
 ) -> None:
     def stamps() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in found.path.rglob("finished.json")}
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("finished.json")}
 
+    shutil.copytree(found.path, tmp_path, dirs_exist_ok=True)  # the other tests look at what was asked for first
     before = stamps()
-    again = compare(found.path, [*METHODS, "tau=5"], [1, 2])
+    again = compare(tmp_path, [*METHODS, "tau=5"], [1, 2])
     after = stamps()
     assert {path: after[path] for path in before} == before
     assert len(after) == len(before) + 2
     assert [entry.text for entry in again.entries] == [*METHODS, "tau=5"]
-    compare(found.path, METHODS, [1, 2])  # as the other tests expect it
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_repeats_no_finished_run(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path[:0] = ['tests', '.']\nfrom pathlib import Path\nimport test_compare as t\n"
-        f"if __name__ == '__main__':\n    t.compare(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1, 2])\n"
+        f"if __name__ == '__main__':\n    t.compare(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1])\n"
     )
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")
@@ -142,7 +151,7 @@ def test_killed_in_the_middle_it_goes_on_and_repeats_no_finished_run(tmp_path: P
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:  # its workers notice that their parent is gone, and let go of their locks
         try:
-            result = compare(tmp_path, ["tau=1", "tau=5", "lsmd"], [1, 2])
+            result = compare(tmp_path, ["tau=1", "tau=5", "lsmd"], [1])
         except UserError:
             continue
         if not result.failed:
@@ -152,6 +161,7 @@ def test_killed_in_the_middle_it_goes_on_and_repeats_no_finished_run(tmp_path: P
     assert len(result.systems) == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = compare(tmp_path, ["tau=1", "tau=1 lr=1e30"], [1])
     assert [system.label for system in result.systems] == ["tau=1"]
@@ -164,6 +174,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, capsy
 # ---------------------------------------------------------------- what it says
 
 
+@pytest.mark.slow
 def test_the_table_holds_means_over_seeds_of_what_the_runs_scored(found: Comparison) -> None:
     assert [system.label for system in found.systems] == [
         "tau=1", "auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)", "lsmd model_1 (tau=1)", "lsmd model_2 (tau=5)",
@@ -182,6 +193,7 @@ def test_the_table_holds_means_over_seeds_of_what_the_runs_scored(found: Compari
     assert "seeds 1, 2" in table.caption and "diff: from tau=1" in table.caption
 
 
+@pytest.mark.slow
 def test_differences_are_those_of_the_table(found: Comparison) -> None:
     for system, row in zip(found.systems, found.table().rows, strict=True):
         differences = found.differences(system)
@@ -194,12 +206,15 @@ def test_differences_are_those_of_the_table(found: Comparison) -> None:
             assert differences[name].delta == pytest.approx(gap, abs=1e-6)
 
 
-def test_one_seed_marks_nothing(tmp_path: Path) -> None:
-    result = compare(tmp_path, ["tau=1", "tau=5"], [1])
+@pytest.mark.slow
+def test_one_seed_marks_nothing(found: Comparison, tmp_path: Path) -> None:
+    shutil.copytree(found.path, tmp_path, dirs_exist_ok=True)
+    result = compare(tmp_path, ["tau=1", "auto-pmd"], [1])
     assert "one seed" in result.table().caption
     assert not any(mark in result.table().to_text() for mark in "▲▼")
 
 
+@pytest.mark.slow
 def test_translations_give_the_scores_again(found: Comparison) -> None:
     """The statistics behind the differences come from the same lines as scores.json."""
     system = found.systems[0]
@@ -208,6 +223,7 @@ def test_translations_give_the_scores_again(found: Comparison) -> None:
     assert corpus_bleu(lines, [trg for _, trg in found.corpus.test[pair]], "eng").bleu == run.bleu()[pair]
 
 
+@pytest.mark.slow
 def test_costs_by_hand(found: Comparison) -> None:
     costs, unit = found.costs(), found.systems[0].runs[0].compute
     lsmd, auto, wide = (found.run(found.entries[i], 1) for i in (2, 1, 3))
@@ -222,6 +238,7 @@ def test_costs_by_hand(found: Comparison) -> None:
     assert all(entry.text in text for entry in found.entries)
 
 
+@pytest.mark.slow
 def test_tables_and_figures_are_written(found: Comparison) -> None:
     found.save()
     names = {path.name for path in found.path.iterdir() if path.is_file()}
@@ -232,6 +249,7 @@ def test_tables_and_figures_are_written(found: Comparison) -> None:
     assert Comparison(found.path).table().to_text() == found.table().to_text()
 
 
+@pytest.mark.slow
 def test_the_summary_holds_what_the_table_shows(found: Comparison) -> None:
     kept = json.loads(json.dumps(found.summary()))
     assert [system["label"] for system in kept["systems"]] == [system.label for system in found.systems]
@@ -243,6 +261,7 @@ def test_the_summary_holds_what_the_table_shows(found: Comparison) -> None:
     assert kept["costs"]["lsmd"]["auxiliary"] == pytest.approx(found.costs()["lsmd"]["auxiliary"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_figures_say_in_words_what_they_show(found: Comparison) -> None:
     figure = found.plot_frontier()
     assert all(system.label in figure.alt_text for system in found.systems)  # type: ignore[attr-defined]
@@ -255,11 +274,12 @@ def test_figures_say_in_words_what_they_show(found: Comparison) -> None:
 
 
 @pytest.fixture(scope="module")
-def equal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
+def equal(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
     yield compare(tmp_path_factory.mktemp("equal"), ["tau=1", "bi-pmd", "tau=1 d_model=32"], [1, 2], equal="compute",
                   reference="bi-pmd")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_at_equal_compute_all_spend_what_the_reference_spends(equal: Comparison) -> None:
     runs = [run for entry in equal.entries if (run := equal.run(entry, 2)) is not None]
     one, two, wide = runs
@@ -271,6 +291,7 @@ def test_at_equal_compute_all_spend_what_the_reference_spends(equal: Comparison)
         assert run.compute == pytest.approx(two.compute, rel=0.12)
 
 
+@pytest.mark.slow
 def test_only_the_first_seed_is_measured_at_equal_tokens(equal: Comparison) -> None:
     assert sorted(path.name for path in (equal.path / "runs").iterdir()) == [
         "bi-pmd-seed1", "tau=1-seed1", "tau=1_d_model=32-seed1"
@@ -284,6 +305,7 @@ def test_where_there_is_no_comparison_is_said(tmp_path: Path) -> None:
         Comparison(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_an_error_not_a_hang(tmp_path: Path) -> None:
     """A worker that the system kills (out of memory) ends the comparison with an exception."""
     from concurrent.futures.process import BrokenProcessPool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -51,6 +52,12 @@ FIGURES: dict[str, tuple[Callable[..., LessonFigure], Callable[..., LessonFigure
     ),
 }
 every_figure = pytest.mark.parametrize("name", FIGURES)
+
+
+@functools.cache
+def drawn(name: str) -> LessonFigure:
+    """For tests that only look."""
+    return FIGURES[name][0](alt=ALT)
 
 
 def lines(ax: Axes) -> dict[str, tuple[list[float], list[float]]]:
@@ -120,7 +127,7 @@ def test_highlighted_systems_are_filled_and_bold() -> None:
 
 
 def test_thirty_five_systems_look_different_and_their_numbers_cover_nothing() -> None:
-    fig = FIGURES["plane"][0](alt=ALT)
+    fig = drawn("plane")
     fig.draw_without_rendering()
     (ax,) = fig.axes
     marks = [line for line in ax.lines if line.get_gid()]
@@ -232,7 +239,7 @@ def test_impossible_costs_are_refused(costs: dict[str, dict[str, float]], messag
 # ---------------------------------------------------------------- every figure
 @every_figure
 def test_text_is_readable_and_inside_the_figure(name: str) -> None:
-    fig = FIGURES[name][0](alt=ALT)
+    fig = drawn(name)
     assert fig.get_figwidth() <= 9
     texts = [t for t in fig.findobj(Text) if t.get_text().strip() and t.get_visible()]
     assert texts and min(t.get_fontsize() for t in texts) >= 9
@@ -248,7 +255,7 @@ def test_alternative_text_is_required(name: str) -> None:
         draw()
     with pytest.raises(UserError, match="alternative text"):
         draw(alt=" ")
-    assert draw(alt=ALT).alt_text == ALT
+    assert drawn(name).alt_text == ALT
 
 
 @every_figure
@@ -257,6 +264,7 @@ def test_nothing_to_draw_is_an_error(name: str) -> None:
         FIGURES[name][1](alt=ALT)
 
 
+@pytest.mark.slow
 @every_figure
 def test_the_same_data_give_the_same_bytes(name: str) -> None:
     draw, _ = FIGURES[name]

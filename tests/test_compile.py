@@ -18,6 +18,7 @@ from pmd_lite.training.learner import check_compiler
 compiler = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
 
 
+@pytest.mark.slow
 def test_compiled_layers_train_as_plain_ones_do(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without dropout, whose random numbers differ: the same weights and alphas after a search, up to rounding.
 
@@ -36,6 +37,7 @@ def test_compiled_layers_train_as_plain_ones_do(make_trainer: MakeTrainer, monke
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @compiler
 def test_a_compiled_run_that_was_stopped_ends_in_the_same_bits(make_trainer: MakeTrainer, tmp_path: Path) -> None:
     words: dict[str, Any] = {"dropout": 0.2, "steps": 6, "compile": True}

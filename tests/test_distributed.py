@@ -34,7 +34,10 @@ WORDS: dict[str, Any] = {
     **TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "device": "cpu", "show": "off", "score": False,
 }  # fmt: skip
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="gloo's ranks are started on Linux and macOS here")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="gloo's ranks are started on Linux and macOS here"),
+    pytest.mark.usefixtures("forked"),
+]
 
 
 def alone(out: Path, method: str = "auto-pmd", **more: Any) -> Run:
@@ -68,6 +71,7 @@ def same_run(a: Run, b: Run) -> None:
             assert (x["tokens"], x["cost"], x["visits"]) == (y["tokens"], y["cost"], y["visits"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_several_processes_make_the_run_of_one(
     tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +87,7 @@ def test_several_processes_make_the_run_of_one(
     same_run(alone(tmp_path / "one"), run)
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: Path) -> None:
     """Twice each, as on a terminal: from it, and passed on by the launcher. All save, and nobody shows a traceback."""
     text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show off"
@@ -109,6 +114,7 @@ def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: 
     assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
 
 
+@pytest.mark.slow
 def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Path) -> None:
     """chi-IBR needs a tau=1 run first: one student, whose micro-batches two processes share."""
     words: dict[str, Any] = {"turns": "together", "samplers": ["chi-ibr", "tau=1"]}
@@ -118,6 +124,7 @@ def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Pa
     same_run(*(Run(one.path / "auxiliary" / "plain") for one in (whole, run)))
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
     """Begun by one, continued by four, with a sampler that learns from the losses of every micro-batch."""
     method = "multiuat"
@@ -128,6 +135,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
     same_run(whole, together(out, 4, method))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_named_and_costs_nothing_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +150,7 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(
     same_run(alone(tmp_path / "whole"), alone(tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
     few = r"^accumulate=1: an update has fewer micro-batches than there are processes"
     with pytest.raises(UserError, match=few):
@@ -166,6 +175,7 @@ def same_moments(a: Run, b: Run) -> None:
                 torch.testing.assert_close(ours[name][part], theirs[name][part], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto-pmd", "multiuat"])
 def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
     """turns=together: with one micro-batch an update, which could not be shared; searches and samplers included."""
@@ -179,6 +189,7 @@ def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
     same_moments(whole, run)
 
 
+@pytest.mark.slow
 def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path) -> None:
     words: dict[str, Any] = {"accumulate": 2, "turns": "together"}
     whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"

@@ -89,8 +89,9 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
     assert train(corpus, "tau=1", "toy", **words).dir.finished
 
 
-def test_every_process_starts_from_it(tmp_path: Path) -> None:
-    """Equal up to rounding, which is all that two kinds of process owe each other: threads, libraries, addresses differ.
+@pytest.mark.slow
+def test_every_process_starts_from_it(forked: None, tmp_path: Path) -> None:
+    """Equal up to rounding, all that two kinds of process owe each other: threads, libraries and addresses differ.
 
     Hence the large eps. The gradient of a key bias is nothing but rounding (softmax does not see it), and Adam with a
     small eps would make whole steps of it, in another direction wherever a product is rounded in another way.
@@ -116,7 +117,8 @@ def test_an_estimate_is_of_the_imported_network(imported: Imported, corpus: Corp
         estimate(init=imported.path, sizes={"fr-en": 1000})
 
 
-def test_a_comparison_starts_all_its_runs_from_it(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_comparison_starts_all_its_runs_from_it(forked: None, tmp_path: Path) -> None:
     corpus = load_corpus("toy", **WORLD)
     found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
     words: dict[str, Any] = {"out": tmp_path / "out", "init": found.path, "show": False, "corpus_options": WORLD}

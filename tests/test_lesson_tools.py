@@ -240,6 +240,7 @@ def test_demo_explains_a_failing_cell_without_frames(tmp_path: Path, capsys: pyt
     assert error.endswith("IndexError: list index out of range\n") and "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 def test_ctrl_c_ends_the_demo_and_its_kernel(tmp_path: Path) -> None:
     (tmp_path / "lessons").mkdir()

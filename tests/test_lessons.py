@@ -44,6 +44,7 @@ def notebook(path: Path, solved: bool) -> NotebookNode:
     return nb
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_lesson_runs(path: Path, tmp_path: Path) -> None:
     """What it shows is what a reader sees: the hidden tests print nothing. The solved one finds the runs trained."""

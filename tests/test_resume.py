@@ -70,6 +70,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
         monkeypatch.setattr(owner, name, deadly(getattr(owner, name)))
 
 
+@pytest.mark.slow
 def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrainer, tmp_path: Path) -> None:
     """Every file operation of a run in turn is the one the process dies at; after resuming, the bits are the same."""
     settings = {"steps": 4, "eval_every": 2, "update_every": 2}
@@ -99,11 +100,12 @@ def _train_in_child(path: str) -> None:
     train(corpus, "auto-pmd", preset("toy", **SETTINGS), out=path, show="off", score=False)
 
 
+@pytest.mark.slow
 def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
     """SIGKILL whenever; resume; in the end weights, state and metrics equal those of an undisturbed run."""
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["pmd_lite"])
+        context.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])  # making an optimiser imports the second
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     started = time.perf_counter()
     first = context.Process(target=_train_in_child, args=(str(whole),))

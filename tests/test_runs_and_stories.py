@@ -168,8 +168,9 @@ def test_the_check_of_lesson_00_names_the_mistake(
     assert says in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_the_same_bits_as_alone(
-    tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
+    forked: None, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A process of its own: the same bits with company and without; how far the runs are is said only if asked for.
 
