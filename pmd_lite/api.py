@@ -31,6 +31,9 @@ from pmd_lite.training.rundir import Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
 from pmd_lite.training.weights import load_weights
 
+FORMAT = 2
+"""What the numbers of a run mean; config.json holds it. 2: an epoch is a pass over the data, P(l) a share of sentences,
+weight decay is decoupled. Runs of format 1 have no such number."""
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
 
@@ -202,8 +205,8 @@ def describe(corpus: Corpus, row: Method, config: Config, start: Imported | None
     """config.json of a run: what it takes to know whether two runs are the same experiment."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
-    whole = {"method": row.name, "samplers": list(row.samplers), "corpus": about, "config": config.to_dict(),
-             "init": start.description if start else None}  # fmt: skip
+    whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,
+             "config": config.to_dict(), "init": start.description if start else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))
 
 
@@ -225,6 +228,10 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     if resume == "never":
         raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
     there = rundir.config
+    if there.get("format", 1) != FORMAT:
+        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
+                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
+                        "train, choose another out directory")  # fmt: skip
     known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
     there["config"] = json.loads(json.dumps(known))
     there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now

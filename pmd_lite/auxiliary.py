@@ -19,12 +19,14 @@ from torch import Tensor
 from pmd_lite import building
 from pmd_lite.building import Resources
 from pmd_lite.config import Config
+from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus, TokenArray
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Clock
 from pmd_lite.methods import Method
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
@@ -71,33 +73,28 @@ def wanted(
 
 def bilingual(corpus: Corpus, config: Config, encoded: EncodedCorpus, start: str | None = None) -> list[Wanted]:
     """A tau=1 run for each pair alone, as long as `bilingual_config` says."""
+    batches = [round_of(split, config.train.tokens).batches_per_pass for split in encoded.train]
     return [
-        Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1",
-               bilingual_config(config, split.trg_tokens, encoded.trg_tokens), start)
-        for pair, split in zip(corpus.pairs, encoded.train, strict=True)
-    ]  # fmt: skip
+        Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1", bilingual_config(config, own, sum(batches)), start)
+        for pair, own in zip(corpus.pairs, batches, strict=True)
+    ]
 
 
 def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
     """As many passes over a pair's data as the whole run makes at tau=1, but at least a tenth of its updates, with
     warm-up and evaluations in proportion.
 
-    own, all_pairs: training target tokens of the pair, and of all pairs together.
+    own, all_pairs: micro-batches in one pass over the data of the pair, and of all pairs together.
     """
     train = config.train
-    epoch = _epoch(all_pairs, config)
-    total = math.ceil(train.epochs * epoch) or train.steps
-    steps = max(math.ceil(total / 10), round(total / epoch * _epoch(own, config)))
+    alone, together = (Clock.of(config, batches, waits=False) for batches in (own, all_pairs))
+    total = together.total
+    steps = max(math.ceil(total / 10), round(total / together.epoch * alone.epoch))
     share = min(1.0, steps / total)
-    shorter = dataclasses.replace(
-        train, steps=min(steps, total), epochs=0.0, eval_every=max(1, round(share * (train.eval_every or epoch)))
-    )
+    every = max(1, round(share * (train.eval_every or together.epoch)))
+    shorter = dataclasses.replace(train, steps=min(steps, total), epochs=0.0, eval_every=every)
     optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
     return dataclasses.replace(config, train=shorter, optim=optim)
-
-
-def _epoch(tokens: float, config: Config) -> int:
-    return max(1, math.ceil(tokens / (config.train.tokens * config.train.accumulate)))
 
 
 def find_or_train(

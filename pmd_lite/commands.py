@@ -129,6 +129,8 @@ def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
         print(f"{run.path}: {run.method.name} on {run.corpus['name']}, {state}")
+        for line in run.passes:
+            print(f"    {line}")
     scored = [run for run in seen if (run.path / "scores.json").exists()]
     if scored:
         print(bleu_table(scored).to_text())

@@ -100,7 +100,7 @@ class OptimConfig:
     eps: float = 1e-9
     """Adam's epsilon."""
     weight_decay: float = 0.0
-    """L2 weight decay (0.01 on WMT-6 in the released scripts)."""
+    """Decoupled weight decay, as in AdamW: w -= lr * weight_decay * w (0.01 on WMT-6 in the released scripts)."""
     clip: float = 0.0
     """Gradient norm is clipped to this value; 0 is no clipping, as released."""
     label_smoothing: float = 0.1
@@ -124,7 +124,7 @@ class TrainConfig:
     steps: int = 1500
     """Updates of each student."""
     epochs: float = 0.0
-    """Length in passes over the training tokens instead; above 0 it decides and `steps` is ignored."""
+    """Length in passes over the training data instead; above 0 it decides and `steps` is ignored."""
     tokens: int = 1500
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
@@ -132,8 +132,12 @@ class TrainConfig:
     turns: Literal["in-turn", "together"] = "in-turn"
     """in-turn (Alg. 1): a student learns from the others as they are, updated in this step or not. together: as they
     were before the step; then every student may be trained by a process of its own, whatever `accumulate` is."""
+    shares: Literal["sentences", "batches"] = "sentences"
+    """What P(l) is a share of. sentences: of the sentences drawn, as in Eq. 2 and the released code. batches: of the
+    micro-batches, as Alg. 1 is written; pairs of long sentences then get less of their data than P(l), others more."""
     draws: Literal["iid", "stratified"] = "stratified"
-    """iid: each pair drawn from P_i as in Alg. 1. stratified: the same expectation with less variance."""
+    """iid: each pair drawn from P_i by chance, as in Alg. 1. stratified: dealt out, so that every pair has its share at
+    any moment, up to one micro-batch."""
     eval_every: int = 0
     """Updates between evaluations (and checkpoints); 0 means once an epoch."""
     patience: int = 0

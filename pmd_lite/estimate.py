@@ -19,10 +19,11 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
-from pmd_lite.planning.counting import Work, count, resources
+from pmd_lite.planning.counting import Work, count, drawn_shares, resources
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.presets import preset
+from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.snapshot import preserved_rng
 
 TRIALS = 3
@@ -73,11 +74,12 @@ class Estimate:
 
     def table(self) -> Table:
         """Hours by part, speed, memory and disk."""
-        said, total, clock = self._said(), self.total_hours, self.work.clock
+        said, total, work, clock = self._said(), self.total_hours, self.work, self.work.clock
         rows = [[part, duration(hours), f"{100 * hours / total:.0f} %", said[part]]
                 for part, hours in self.hours.items() if hours]  # fmt: skip
-        passes = f"{clock.total / clock.epoch:.3g} epochs of {clock.epoch:,} updates"
-        rows.append(["in all", duration(total), "100 %", passes])
+        epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
+        rows.append(["in all", duration(total), "100 %", epochs])
+        rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
             rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU where there is one"])
@@ -167,7 +169,8 @@ def _estimate(
     teaches = work.efforts["teacher"].teacher > 0
     if tokens_per_second is None:
         found = resources(len(facts.pairs), len(row.samplers), config)
-        drawn = [sampler.probabilities() for sampler in make_samplers(row.samplers, facts.sizes, config, found)]
+        samplers = make_samplers(row.samplers, facts.sizes, config, found)
+        drawn = [drawn_shares(sampler.probabilities(), facts, config) for sampler in samplers]
         speed = measure(encoded, torch.stack(drawn).mean(dim=0), config, teaches, seconds)
     else:
         speed = Speed.known(tokens_per_second, sum(facts.dev) / sum(facts.dev_sentences), config)

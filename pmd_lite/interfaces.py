@@ -6,12 +6,14 @@ through a Probe, whose every call leaves weights, gradients, optimiser, mode and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor, nn
 
+from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch
 
 Amount = TypeVar("Amount", Tensor, float)
@@ -29,9 +31,26 @@ class Clock:
     total: int
     """Updates that each student will make (T_max)."""
     epoch: int
-    """Updates in one epoch: ceil(training target tokens / tokens per update)."""
+    """Updates in one epoch: ceil(batches in one pass over the training data / batches per update)."""
     start: int = 0
     """Updates before mutual distillation begins."""
+
+    @classmethod
+    def of(cls, config: Config, batches: float, waits: bool) -> Clock:
+        """The clock of a run before its first update: the one place that says how long an epoch and a run are.
+
+        Args:
+            batches: micro-batches in one pass over the training data of all pairs (see `data.batching.Round`).
+            waits: whether the distiller waits for `start`.
+        """
+        train = config.train
+        epoch = max(1, math.ceil(batches / train.accumulate))
+        total = math.ceil(train.epochs * epoch) or train.steps
+        return cls(0, total, epoch, round(config.distill.resolved.start * total) if waits else 0)
+
+    def at(self, step: int) -> Clock:
+        """The same clock after `step` updates."""
+        return replace(self, step=step)
 
     def every(self, interval: int, since: int = 0) -> bool:
         """Whether something with this interval (0 = one epoch) acts now: Alg. 1's `t % T == 0`, counted from `since`.

@@ -18,9 +18,11 @@ from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.learner import pick_device
+from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
 from pmd_lite.training.weights import load_weights
 
@@ -74,6 +76,15 @@ class Run:
         if lines and field not in lines[0]:
             raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
         return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
+
+    @property
+    def passes(self) -> list[str]:
+        """In words: how long an epoch is, and how often each student has seen a sentence of each pair so far."""
+        last = [self.evaluations(student)[-1:] for student in range(len(self.labels))]
+        if not all(last) or "epoch" not in last[0][0]:  # not evaluated yet, or an older run
+            return []
+        clock = Clock(last[0][0]["step"], last[0][0]["total"], last[0][0]["epoch"])
+        return describe_passes(clock, self.pairs, [line["visits"] for (line,) in last], so_far=True)
 
     @property
     def auxiliary(self) -> list[Run]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import MakeTrainer
 
+from pmd_lite.data.batching import round_of
 from pmd_lite.training.learner import Learner
 from pmd_lite.training.snapshot import clone, differences
 from pmd_lite.training.trainer import Trainer
@@ -118,9 +119,8 @@ def test_trial_set_holds_rho_of_every_pair_and_at_least_a_batch(tiny_encoded: An
     batches = per_pair_trial_set(tiny_encoded, 0.5, 64, (3,))
     for pair, split in enumerate(tiny_encoded.train):
         rows = sum(len(batch.src) for batch in batches if batch.pair == pair)
-        lengths = np.maximum(split.src.lengths, split.trg.lengths)
-        one_batch = 64 // int(lengths.mean())
-        assert rows == min(len(split), max(-(-len(split) // 2), one_batch))
+        one_batch = int(round_of(split, 64).per_batch)  # what training draws at a time
+        assert rows == max(-(-len(split) // 2), one_batch)
     again = per_pair_trial_set(tiny_encoded, 0.5, 64, (3,))
     assert [(b.pair, b.src.tolist()) for b in batches] == [(b.pair, b.src.tolist()) for b in again]
     assert [b.pair for b in batches] != sorted(b.pair for b in batches)  # shuffled together

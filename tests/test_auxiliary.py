@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -15,13 +16,14 @@ from conftest import TINY
 
 import pmd_lite as pmd
 from pmd_lite import auxiliary
+from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.run import Run
 
-# One block of 64 stratified draws: every pair is trained on at least once.
+# 64 stratified draws: every pair is trained on at least once.
 QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 16}
 
 
@@ -48,10 +50,10 @@ def test_a_bilingual_run_makes_as_many_passes_over_its_data_but_at_least_a_tenth
     config = pmd.preset("toy", **{**QUICK, "steps": 400, "warmup": 40, "eval_every": 100})
     runs = auxiliary.bilingual(tiny_corpus, config, tiny_encoded)
     assert [want.corpus.pairs for want in runs] == [(pair,) for pair in tiny_corpus.pairs]
-    total = sum(split.trg_tokens for split in tiny_encoded.train)
-    for want, split in zip(runs, tiny_encoded.train, strict=True):
+    batches = [round_of(split, QUICK["tokens"]).batches_per_pass for split in tiny_encoded.train]
+    for want, own in zip(runs, batches, strict=True):
         steps = want.config.train.steps
-        share = split.trg_tokens / total
+        share = own / sum(batches)
         assert steps == pytest.approx(max(40, 400 * share), rel=0.35)  # epochs are whole updates, few of them here
         assert steps >= 40
         assert want.config.optim.warmup == pytest.approx(40 * steps / 400, abs=1)
@@ -64,7 +66,7 @@ def test_a_length_in_epochs_gives_bilingual_runs_the_same_number_of_them(
     tiny_corpus: Corpus, tiny_encoded: EncodedCorpus
 ) -> None:
     by_epochs = pmd.preset("toy", **{**QUICK, "epochs": 20.0})
-    epoch = -(-tiny_encoded.trg_tokens // 160)
+    epoch = math.ceil(sum(round_of(split, QUICK["tokens"]).batches_per_pass for split in tiny_encoded.train))
     by_steps = pmd.preset("toy", **{**QUICK, "steps": 20 * epoch})
     lengths = [[want.config.train.steps for want in auxiliary.bilingual(tiny_corpus, config, tiny_encoded)]
                for config in (by_epochs, by_steps)]  # fmt: skip

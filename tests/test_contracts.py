@@ -40,7 +40,7 @@ PAIRS = 6
 # 15 updates are five epochs of three; no evaluation falls on a stop. The learning rate is so high that dev losses go up
 # and down, which is what LSSD waits for.
 SETTINGS: dict[str, Any] = {
-    "steps": 15, "tokens": 1400, "eval_every": 8, "lr": 0.1, "update_every": 6, "alpha0": 0.3,
+    "steps": 15, "tokens": 1400, "accumulate": 3, "eval_every": 8, "lr": 0.1, "update_every": 6, "alpha0": 0.3,
     "scorer_every": 4, "scorer_steps": 20, "scorer_lr": 0.05, "probe_tokens": 40, "uncertainty_passes": 2,
     "ccl_every": 4, "ccl_wait": 0.8, "ccl_threshold": 0.6,
     "md_every": 4, "md_criterion": "loss",
@@ -57,7 +57,7 @@ def settings_of(name: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cooldown moves once in a block of draws: every 4 updates here instead of 64."""
-    monkeypatch.setattr("pmd_lite.sampling.scheduled.BLOCK", 4)
+    monkeypatch.setattr("pmd_lite.sampling.scheduled.RENEWED", 4)
 
 
 # ---------------------------------------------------------------- what auxiliary runs would have found
@@ -413,7 +413,6 @@ def live(sampler: Sampler, seed: int, step: int) -> Iterator[int]:
         sampler.after_step(pair, torch.rand([], generator=rng) + pair, 50)
         if draw == 50:
             sampler.update(0, FakeProbe(seed, Clock(step, 200, 20)))  # type: ignore[arg-type]
-            schedule.restart_block()
         yield pair
 
 

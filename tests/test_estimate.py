@@ -98,7 +98,8 @@ def test_the_wmt6_preset_is_counted_as_the_paper_plans_it() -> None:
     work = count(described(WMT6, 30, 3000, config).facts, get_method("auto-pmd"), config)
     assert work.clock.total == 70 * work.clock.epoch and work.evaluations == 70
     assert work.searches == 69  # once an epoch, but not after the last update
-    assert 2200 < work.clock.epoch < 2400  # 4,995,000 sentences of 30 tokens in updates of 64K
+    # 4,995,000 sentences whose longer side has about 32 tokens, in updates of 64K
+    assert work.clock.epoch == pytest.approx(4_995_000 * 32 / 65_536, rel=0.03)
     trial, train = work.efforts["trial"], work.efforts["train"]
     assert trial.backward / train.backward == pytest.approx(0.3, rel=0.1)  # rho x 3, the paper's 30 %
 
@@ -108,7 +109,7 @@ def test_the_trial_set_has_a_batch_of_the_smallest_pair_at_least() -> None:
     facts = described(WMT6, 30, 100, config).facts
     work = count(facts, get_method("auto-pmd"), config)
     per_search = work.efforts["trial"].backward / (3 * 2 * work.searches)
-    assert per_search == pytest.approx(6 * facts.batch[0], rel=0.1)
+    assert per_search == pytest.approx(6 * facts.per_batch[0] * facts.tokens[0], rel=0.1)
 
 
 # --- hours ------------------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def test_a_described_corpus_has_the_lengths_it_was_given() -> None:
     facts = described(WMT6, 30, 3000, config).facts
     assert facts.sizes == list(WMT6.values()) and facts.test_sentences == [3000] * 6
     assert facts.tokens == pytest.approx([30] * 6, rel=0.05)
-    assert sum(facts.dev_sentences) == 6 * 3000 and max(facts.batch) <= 8192
+    assert sum(facts.dev_sentences) == 6 * 3000 and max(n * 30 for n in facts.per_batch) <= 8192
     assert full_vocabulary(config.tokenizer, 7) == 64_007
     assert full_vocabulary(preset("ted8").tokenizer, 9) == 260 + 9 * 7740 + 9
     assert described({"fr-en": 10 * SAMPLE}, 30, 9000, config).facts.dev_sentences == [9000]

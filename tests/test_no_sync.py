@@ -92,7 +92,7 @@ def test_an_update_waits_for_nothing(
     student = prepare(trainer, monkeypatch)
     with watched(monkeypatch) as watcher:
         trainer.update(student)
-    assert "_fused_adam_" in watcher.names and "native_layer_norm_backward" in watcher.names  # all of it was seen
+    assert "_fused_adamw_" in watcher.names and "native_layer_norm_backward" in watcher.names  # all of it was seen
     assert watcher.waiting == []
 
 

@@ -144,17 +144,18 @@ log.figure(student=1, number=len(log.searches[1]))
 #
 # The trial set is "constructed by sampling $\rho$ of $D^{train}$", with $\rho = 0.1$. Read literally, a tenth of longtail
 # would often hold three sentences of Turkish, and a trial would say next to nothing about the weight of Turkish. Since each pair
-# is to have a say, the library takes $\rho$ of *every* pair's sentences, and at least one batch of them.
+# is to have a say, the library takes $\rho$ of *every* pair's sentences, and at least one batch of them. A pair with fewer
+# sentences than a batch goes round again until the batch is full, as it does in training.
 #
 # ### Exercise 2: trial_sentences (5 minutes, difficulty 1)
 #
 # How many sentences of each pair does the trial set hold? `sizes` are training sentences per pair, `one_batch` says how many sentences
-# make a batch. Round a share up; take at least `one_batch`, but never more than there are. Return a list of numbers.
+# make a batch. Round a share up; take at least `one_batch`, even of a pair that has fewer. Return a list of numbers.
 
 # %% tags=["exercise"]
 def trial_sentences(sizes, rho, one_batch):
     ### BEGIN SOLUTION
-    return [min(n, max(math.ceil(rho * n), one_batch)) for n in sizes]
+    return [max(math.ceil(rho * n), one_batch) for n in sizes]
     ### END SOLUTION
 
 
@@ -175,7 +176,7 @@ for i, (pair, n) in enumerate(zip(corpus.pairs, corpus.sizes)):
 Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** Of the smallest pairs two thirds of all sentences are in the trial set. (They have been seen often before, so
+# **What to notice.** Of the smallest pairs most sentences are in the trial set. (They have been seen often before, so
 # a trial does not teach much that is new; it tries other weights on them.) The released code does something else: it takes the first
 # $\rho$ of the batches of the coming epoch, whatever pairs they are of. With $\tau=1$ a tiny pair may then be missing, and its
 # row of $R$ differs between trials only because the *others* were trained.

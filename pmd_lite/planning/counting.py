@@ -24,7 +24,9 @@ from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
 from pmd_lite.methods import Method, get_method
 from pmd_lite.planning.stand_in import Facts
+from pmd_lite.sampling.schedule import batch_shares
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES
+from pmd_lite.training.trial import trial_sentences
 
 
 @dataclass
@@ -67,6 +69,8 @@ class Work:
     """Of one student."""
     helpers: list[str] = field(default_factory=list)
     """Runs that the method needs before it can begin."""
+    visits: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    """[student, pair] how often each sentence is seen over the run."""
 
     @property
     def passes(self) -> dict[str, float]:
@@ -99,13 +103,10 @@ class _Counter:
         self.distiller: Distiller = make_distiller(row.distiller, row.options, config, found)(
             models, self.n, config.distill
         )
-        train = config.train
-        epoch = max(1, math.ceil(facts.train_tokens / (train.tokens * train.accumulate)))
-        total = math.ceil(train.epochs * epoch) or train.steps
-        start = round(config.distill.resolved.start * total) if self.distiller.waits else 0
-        self.clock = Clock(0, total, epoch, start)
+        self.clock = Clock.of(config, facts.batches_per_pass, self.distiller.waits)
         efforts = {purpose: Effort() for purpose in (*PURPOSES, "translation", "auxiliary")}
-        self.work = Work(self.clock, len(row.samplers), efforts)
+        visits = torch.zeros(len(row.samplers), self.n, dtype=torch.float64)
+        self.work = Work(self.clock, len(row.samplers), efforts, visits=visits)
         self.looked: dict[int, int] = {}  # student -> the update after which its dev loss was last computed
         # Who draws a pair more often is taken to be better at it.
         self.losses = torch.stack([2 - sampler.probabilities() for sampler in self.samplers])
@@ -115,9 +116,11 @@ class _Counter:
         train, work = self.config.train, self.work
         every = train.eval_every or self.clock.epoch
         plain, taught = self._update()
+        visits = self._visits()
         for step in range(1, self.clock.total + 1):
-            self.clock = Clock(step, self.clock.total, self.clock.epoch, self.clock.start)
+            self.clock = self.clock.at(step)
             work.efforts["train"].add(plain)
+            work.visits += visits
             if step > self.clock.start:
                 work.efforts["teacher"].teacher += taught
             if step == self.clock.total or step % every == 0:
@@ -134,14 +137,25 @@ class _Counter:
                     changed = True
             if changed:
                 plain, taught = self._update()
+                visits = self._visits()
         work.clock = self.clock
+
+    def shares(self, student: int) -> Tensor:
+        """[pair] of the micro-batches that this student draws now."""
+        return drawn_shares(self.samplers[student].probabilities(), self.facts, self.config)
+
+    def _visits(self) -> Tensor:
+        """[student, pair] how often one update shows each sentence of a pair."""
+        per_batch, sizes = (torch.tensor(x, dtype=torch.float64) for x in (self.facts.per_batch, self.facts.sizes))
+        shares = torch.stack([self.shares(student) for student in range(len(self.samplers))])
+        return self.config.train.accumulate * shares * per_batch / sizes
 
     def _update(self) -> tuple[Effort, float]:
         """One update of every student: its training, and target tokens that pass through teachers once it distils."""
         plain, taught = Effort(steps=len(self.samplers)), 0.0
-        for student, sampler in enumerate(self.samplers):
-            for pair, p in enumerate(sampler.probabilities().tolist()):
-                tokens = self.config.train.accumulate * p * self.facts.batch[pair]
+        for student in range(len(self.samplers)):
+            for pair, each in enumerate(self.facts.batch_tokens(self.shares(student))):
+                tokens = self.config.train.accumulate * each
                 plain.backward += tokens
                 if self.distiller.weight(student, pair):
                     taught += tokens * len(self.distiller.teachers(student, pair))
@@ -185,15 +199,13 @@ class _Counter:
         facts, config = self.facts, self.config
         if config.distill.resolved.trial_data == "per-pair":
             tokens = batches = 0.0
-            for pair, size in enumerate(facts.sizes):
-                one_batch = config.train.tokens // max(1, int(facts.longest[pair]))
-                chosen = min(size, max(math.ceil(config.distill.trial_ratio * size), one_batch))
-                tokens += chosen * facts.tokens[pair]
-                batches += max(1.0, chosen * facts.tokens[pair] / facts.batch[pair])
+            chosen = trial_sentences(facts.sizes, facts.per_batch, config.distill.trial_ratio)
+            for count, each, one in zip(chosen, facts.tokens, facts.per_batch, strict=True):
+                tokens += count * each
+                batches += max(1.0, count / one)
             return tokens, batches
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        shares = self.samplers[student].probabilities().tolist()
-        mean = sum(p * tokens for p, tokens in zip(shares, facts.batch, strict=True))
+        mean = sum(facts.batch_tokens(self.shares(student)))
         return updates * config.train.accumulate * mean, float(updates * config.train.accumulate)
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
@@ -209,6 +221,11 @@ class _Counter:
         self.work.decisions += pair == 0
         logp = -torch.ones(passes, 2)
         return TokenStats(logp, -logp, torch.zeros(2, dtype=torch.int64), torch.tensor([False, True]), 1.0)
+
+
+def drawn_shares(p: Tensor, facts: Facts, config: Config) -> Tensor:
+    """[pair] of the micro-batches, for a sampler's probabilities p [pair]."""
+    return batch_shares(p, torch.tensor(facts.per_batch, dtype=torch.float64), config.train.shares)
 
 
 def resources(n_pairs: int, students: int, config: Config) -> Resources:
@@ -232,7 +249,7 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
     if "bilingual" in needs:
         for pair, name in enumerate(facts.pairs):
             alone = only(facts, pair)
-            own = bilingual_config(config, alone.train_tokens, facts.train_tokens)
+            own = bilingual_config(config, alone.batches_per_pass, facts.batches_per_pass)
             found.append((name, count(alone, get_method("tau=1"), own)))
     return found
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from pmd_lite.config import Config, TokenizerConfig
-from pmd_lite.data.batching import cut_split
+from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus, RawTexts
 from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
@@ -38,10 +39,8 @@ class Facts:
     """Training sentence pairs that fit into max_len."""
     tokens: list[float]
     """Of a training sentence, mean."""
-    longest: list[float]
-    """The longer side of a training pair in tokens, mean."""
-    batch: list[float]
-    """Of a micro-batch, mean."""
+    per_batch: list[float]
+    """Sentences in a micro-batch, mean (see `data.batching.Round`)."""
     dev: list[float]
     """Of the whole dev set."""
     dev_sentences: list[float]
@@ -53,6 +52,16 @@ class Facts:
     def train_tokens(self) -> float:
         """Of all training data."""
         return sum(n * tokens for n, tokens in zip(self.sizes, self.tokens, strict=True))
+
+    @property
+    def batches_per_pass(self) -> float:
+        """Micro-batches in one pass over the training data."""
+        return sum(n / one for n, one in zip(self.sizes, self.per_batch, strict=True))
+
+    def batch_tokens(self, shares: Tensor) -> list[float]:
+        """[pair] what each pair brings to a micro-batch, mean, when `shares` [pair] of the micro-batches are its."""
+        rows = zip(shares.tolist(), self.per_batch, self.tokens, strict=True)
+        return [share * sentences * tokens for share, sentences, tokens in rows]
 
 
 @dataclass(frozen=True)
@@ -174,8 +183,7 @@ def _facts(
         encoded.pairs,
         sizes,
         [split.trg_tokens / len(split) for split in train],
-        [float(np.maximum(split.src.lengths, split.trg.lengths).mean()) for split in train],
-        [_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
+        [_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
         tested,
@@ -183,10 +191,11 @@ def _facts(
     )
 
 
-def _batch(split: EncodedSplit, size: int, budget: int) -> float:
-    """Mean target tokens of a micro-batch when the lengths in `split` are those of `size` sentences."""
+def _per_batch(split: EncodedSplit, size: int, budget: int) -> float:
+    """Mean sentences in a micro-batch when the lengths in `split` are those of `size` sentences."""
     rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # the more sentences, the fuller the batches
-    return float(split.trg.lengths[rows].sum()) / len(cut_split(split, rows, budget))
+    sides = (TokenArray(side.flat, side.starts[rows], side.lengths[rows]) for side in (split.src, split.trg))
+    return round_of(EncodedSplit(*sides), budget).per_batch
 
 
 def _spaced(text: ParallelText) -> list[tuple[str, str]]:

@@ -10,6 +10,8 @@ from typing import Literal, TextIO
 
 from tqdm import tqdm
 
+from pmd_lite.interfaces import Clock
+
 Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 
 
@@ -74,6 +76,22 @@ class Progress:
         """Leave the terminal tidy."""
         if self._bar is not None:
             self._bar.close()
+
+
+def describe_passes(
+    clock: Clock, pairs: Sequence[str], visits: Sequence[Sequence[float]], so_far: bool = False
+) -> list[str]:
+    """In words: how long an epoch is, and how often a sentence is seen over the run, or has been so far.
+
+    visits: [student][pair] times that each sentence of the pair is seen.
+    """
+    epochs = f"{clock.total / clock.epoch:,.1f}".removesuffix(".0")
+    lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
+    for i, row in enumerate(visits):
+        seen = ", ".join(f"{pair} {times:.3g}" for pair, times in zip(pairs, row, strict=True))
+        who = f"model_{i + 1} " if len(visits) > 1 else ""
+        lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {seen}")
+    return lines
 
 
 def _dashboard(where: Path | None) -> Callable[[], None] | None:

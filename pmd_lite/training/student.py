@@ -15,7 +15,7 @@ from pmd_lite.data.batching import Draw, PairStream
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
-from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.training.learner import Learner, derive_seed
 
 _NEVER = 2**62
@@ -49,6 +49,8 @@ class Student:
         self.streams = [
             PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
         ]
+        self._shares = train.shares
+        self._per_batch = torch.tensor([stream.round.per_batch for stream in self.streams], dtype=torch.float64)
         self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
         self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
         self.best, self.best_step, self.stale = math.inf, 0, 0
@@ -57,8 +59,19 @@ class Student:
 
     def draw(self, micro_batches: int) -> list[Draw]:
         """Alg. 1, lines 4-5, once for each micro-batch of an update."""
-        probabilities = self.sampler.probabilities()
+        probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
         return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+
+    @property
+    def batches_per_pass(self) -> float:
+        """Micro-batches in which every sentence of every pair is seen once."""
+        return sum(stream.round.batches_per_pass for stream in self.streams)
+
+    def expected_visits(self, micro_batches: int) -> list[float]:
+        """[pair] how often each sentence is seen in so many draws, if the sampler stays as it is now."""
+        shares = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares).tolist()
+        rows = zip(shares, self.streams, strict=True)
+        return [micro_batches * share / stream.round.batches_per_pass for share, stream in rows]
 
     def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
         """Enter the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""

@@ -33,7 +33,7 @@ from pmd_lite.training.distributed import Group, check_enough_work, current, sha
 from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
-from pmd_lite.training.progress import Progress, Show
+from pmd_lite.training.progress import Progress, Show, describe_passes
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.student import Plan, Student
@@ -78,12 +78,9 @@ class Trainer:
             student.learner.use(self.group.rank_0s(student.learner.precision))
         models = [student.learner.model for student in self.students]
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
-        epoch = max(1, math.ceil(encoded.trg_tokens / (config.train.tokens * config.train.accumulate)))
-        total = math.ceil(config.train.epochs * epoch) or config.train.steps
-        start = round(config.distill.resolved.start * total) if self.distiller.waits else 0
-        self.clock = Clock(0, total, epoch, start)
+        self.clock = Clock.of(config, self.students[0].batches_per_pass, self.distiller.waits)
         self.cost = Cost()
-        self.eval_every = config.train.eval_every or epoch
+        self.eval_every = config.train.eval_every or self.clock.epoch
         self.dev = [
             batch.to(self.device)
             for pair, split in enumerate(encoded.valid)
@@ -102,6 +99,12 @@ class Trainer:
             torch.manual_seed(derive_seed(self.config.train.seed, 5, student, self.clock.step, micro))
         with self.students[student].learner.autocast():
             return self.distiller.target(student, batch, dropout)
+
+    def plan_of_passes(self) -> list[str]:
+        """In words: how long an epoch is, and how often each student will see a sentence of each pair."""
+        micro_batches = self.clock.total * self.config.train.accumulate
+        visits = [student.expected_visits(micro_batches) for student in self.students]
+        return describe_passes(self.clock, self.encoded.pairs, visits)
 
     @property
     def parameters(self) -> int:
@@ -160,9 +163,11 @@ class Trainer:
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
                 progress.say(f"{self.name}  precision {precision.why}")
+            for line in self.plan_of_passes():
+                progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
-                    self.clock = Clock(self.clock.step + 1, self.clock.total, self.clock.epoch, self.clock.start)
+                    self.clock = self.clock.at(self.clock.step + 1)
                     tokens = step_together(self) if self.together else sum(map(self.update, self.students))
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
@@ -191,7 +196,6 @@ class Trainer:
         for student in sampling:
             events += student.sampler.update(student.index, self.probe)
             shared(self.group, [student.sampler])
-            student.schedule.restart_block()
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
             progress.recorded()
@@ -223,7 +227,8 @@ class Trainer:
         student.sums.zero_()
         student.tokens.zero_()
         return {
-            "event": "eval", "step": self.clock.step, "total": self.clock.total, "student": student.index,
+            "event": "eval", "step": self.clock.step, "total": self.clock.total, "epoch": self.clock.epoch,
+            "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
@@ -286,7 +291,7 @@ class Trainer:
             student.load_state_dict(saved)
         self.distiller.load_state_dict(state["distiller"])
         self.cost.load_state_dict(state["cost"])
-        self.clock = Clock(state["step"], self.clock.total, self.clock.epoch, self.clock.start)
+        self.clock = self.clock.at(state["step"])
         self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
         self.rundir.truncate_metrics(self.metrics_size)
 

@@ -113,8 +113,8 @@ SEARCH = Exercise(
 
 
 def trial_sentences(sizes: Sequence[int], rho: float, one_batch: int) -> list[int]:
-    """Exercise 2: how many sentences of each pair the trial set holds (`training.trial.per_pair_trial_set`)."""
-    return [min(n, max(math.ceil(rho * n), one_batch)) for n in sizes]
+    """Exercise 2: how many sentences of each pair the trial set holds (`training.trial.trial_sentences`)."""
+    return [max(math.ceil(rho * n), one_batch) for n in sizes]
 
 
 _LONGTAIL = [2000, 1149, 399, 110, 30, 30]
@@ -124,21 +124,22 @@ TRIAL_SET = Exercise(
     lambda rng: [(_LONGTAIL, 0.1, 40), ([500, 101, 7], 0.25, 20),
                  ([int(n) for n in np.exp(rng.uniform(2, 8, size=5))], float(rng.uniform(0.1, 0.4)), 30)],
     [
-        Mistake("A share of a small pair is less than one batch: take at least one_batch sentences, if there are any.",
+        Mistake("A share of a small pair is less than one batch: take at least one_batch sentences.",
                 lambda sizes, rho, one_batch: [math.ceil(rho * n) for n in sizes]),
-        Mistake("You ask a small pair for more sentences than it has: never more than n.",
-                lambda sizes, rho, one_batch: [max(math.ceil(rho * n), one_batch) for n in sizes]),
+        Mistake("You stop at n. A pair with fewer sentences than a batch goes round again until it fills one, as it "
+                "does in training.",
+                lambda sizes, rho, one_batch: [min(n, max(math.ceil(rho * n), one_batch)) for n in sizes]),
         Mistake("That is rho of the whole corpus in equal parts. Each pair gives rho of its own sentences.",
-                lambda sizes, rho, one_batch: [min(n, max(math.ceil(rho * sum(sizes) / len(sizes)), one_batch))
+                lambda sizes, rho, one_batch: [max(math.ceil(rho * sum(sizes) / len(sizes)), one_batch)
                                                for n in sizes]),
         Mistake("Round up: a part of a sentence counts as one.",
-                lambda sizes, rho, one_batch: [min(n, max(int(rho * n), one_batch)) for n in sizes]),
+                lambda sizes, rho, one_batch: [max(int(rho * n), one_batch) for n in sizes]),
         Mistake("Every pair gives one batch here, whatever rho is. Large pairs give rho of their sentences.",
-                lambda sizes, rho, one_batch: [min(n, one_batch) for n in sizes]),
+                lambda sizes, rho, one_batch: [one_batch for _ in sizes]),
         Mistake("You take the smaller of share and batch: of the two, the larger counts.",
-                lambda sizes, rho, one_batch: [min(n, math.ceil(rho * n), one_batch) for n in sizes]),
+                lambda sizes, rho, one_batch: [min(math.ceil(rho * n), one_batch) for n in sizes]),
         Mistake("A trial is short: it trains on rho of the data, not on all but rho.",
-                lambda sizes, rho, one_batch: [min(n, max(math.ceil((1 - rho) * n), one_batch)) for n in sizes]),
+                lambda sizes, rho, one_batch: [max(math.ceil((1 - rho) * n), one_batch) for n in sizes]),
     ],
 )  # fmt: skip
 
