@@ -27,8 +27,8 @@ def learner(decay: float) -> Learner:
 class Released:
     """One step of fairseq's `adam` after another, in float64 and without torch.optim.
 
-    It has two branches. On a GPU with apex, FusedAdam: w -= lr (m / c1 / (sqrt(v / c2) + eps) + decay w), where c1 and c2
-    correct the moments' bias. Without, its own class: w -= lr decay w, then w -= lr sqrt(c2) / c1 m / (sqrt(v) + eps).
+    It has two branches. On a GPU with apex, FusedAdam: w -= lr (m / c1 / (sqrt(v / c2) + eps) + decay w), where c1 and
+    c2 correct the moments' bias. Else its own class: w -= lr decay w, then w -= lr sqrt(c2) / c1 m / (sqrt(v) + eps).
     They differ in eps alone, which the second divides by sqrt(c2): for the first few hundred updates, and only where
     gradients are as small as eps.
     """

@@ -156,7 +156,7 @@ def test_not_even_at_the_two_ends_of_the_unit_interval(
 
 
 def test_batch_shares_by_hand() -> None:
-    """Half of the sentences each; a batch of the second pair holds a third as many, so it is drawn three times as often."""
+    """Half of the sentences each; the second pair's batches hold a third as many, so three times as many are drawn."""
     p, per_batch = torch.tensor([0.5, 0.5]), torch.tensor([30.0, 10.0])
     assert batch_shares(p, per_batch, "sentences").tolist() == pytest.approx([0.25, 0.75])
     assert batch_shares(p, per_batch, "batches").tolist() == [0.5, 0.5]

@@ -87,7 +87,7 @@ def test_every_pair_gets_its_share_of_the_sentences(splits: list[EncodedSplit], 
 
 
 def test_as_alg_1_is_written_short_sentences_get_more_than_their_share() -> None:
-    """The named option: each batch counts once. A batch holds three times as many sentences of a third of the length."""
+    """The named option: each batch counts once, and holds three times as many sentences of a third of the length."""
     splits = [split_of([10] * 600, [10] * 600), split_of([30] * 600, [30] * 600)]
     p = temperature_probabilities([600, 600], 1)
     letter, share = (Drawing(splits, 300, shares).sentences(p, 400) for shares in ("batches", "sentences"))

@@ -6,13 +6,13 @@
 # > **Difficulty**: 1 of 5. **You need**: lesson 01; powers and logarithms.
 #
 # **Contents**: whose turn is it? · one exponent · exercise: P · the knob · exercise: ratio · how often is a sentence
-# seen? · exercise: visits · drawing with less luck · takeaways
+# seen? · exercise: visits · a share of what? · drawing with less luck · takeaways
 
 # %% [markdown]
 # ## Whose turn is it?
 #
-# A training step of our systems holds sentences of *one* language pair. So before every step somebody must be chosen, and
-# the choice is made by lot, with a probability $P(\ell)$ for each pair $\ell$. If every sentence of the corpus were to be
+# A training step of our systems holds sentences of *one* language pair. Before every step we draw one pair at random, with
+# probability $P(\ell)$ for each pair $\ell$. If every sentence of the corpus were to be
 # seen equally often, $P$ would have to follow the sizes $N_\ell$. On WMT-6 that gives Turkish one step in a thousand.
 
 # %%
@@ -21,7 +21,7 @@ import math
 import torch
 
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.sampling.temperature import temperature_probabilities
 from pmd_lite.teaching import plots, widgets
 from pmd_lite.teaching.checks import lesson02
@@ -146,11 +146,40 @@ Table(["visits per sentence and epoch", *pairs], rows, best=None, digits=2)
 # seen less than once in two epochs meanwhile. Both halves of the trade-off that Pareto-MD attacks stand in this one line.
 
 # %% [markdown]
+# ## A share of what?
+#
+# We train on *batches*, and a batch has room for so many tokens, not for so many sentences. Take two pairs with 600 sentences each. The
+# sentences of the first have 10 tokens, those of the second 30. A batch of 300 tokens holds 30 sentences of the first pair and 10 of the
+# second. At $\tau=1$ Eq. 2 gives each pair one half. One half of what?
+#
+# - Of the **batches**: that is Alg. 1 as it is written. Then the first pair shows three times as many sentences as the second.
+# - Of the **sentences**: that is how everybody reads Eq. 2, and what the authors' released code does. Then a batch of the second pair must
+#   be drawn three times as often.
+#
+# The library means sentences (`shares="sentences"`); `shares="batches"` is the letter of Alg. 1. Batches are drawn with a probability in
+# proportion to $P(\ell)$ divided by the sentences in a batch:
+
+# %%
+p, per_batch = temperature_probabilities([600, 600], 1), torch.tensor([30.0, 10.0], dtype=torch.float64)
+rows = []
+for shares in ("batches", "sentences"):
+    drawn = batch_shares(p, per_batch, shares)
+    sentences = drawn * per_batch / (drawn * per_batch).sum()
+    rows.append([f'shares="{shares}"', *drawn.tolist(), *sentences.tolist()])
+Table(["P = (1/2, 1/2) is a share of", "batches, short", "batches, long", "sentences, short", "sentences, long"], rows,
+      best=None, digits=2)
+
+# %% [markdown]
+# **What to notice.** Only in the second row each pair gets half of the sentences. On real text the lengths of two languages rarely differ
+# by three, but a pair of thirty sentences does not fill a batch at all: a draw of it would bring a crumb, and the pair a fraction of its
+# share. Such a pair goes round again until the batch is full, as upsampled data do in the released code.
+
+# %% [markdown]
 # ## Drawing with less luck
 #
 # Alg. 1 draws each pair on its own (`draws="iid"`). In a short run luck then decides much: a pair with $P=1/100$ comes up
-# in 64 draws once, never, or three times. Our default is *stratified*: of 64 draws, every pair gets $64\,P$ up to less
-# than one, in random order. The expectation is the same.
+# in 64 draws once, never, or three times. Our default, *stratified*, deals the draws out: it remembers what each pair is still owed,
+# and at any moment every pair has had its share, up to less than one draw.
 
 # %%
 p = temperature_probabilities(sizes, 5)
@@ -168,6 +197,7 @@ Table(["64 draws at tau=5", "Turkish on average", "fewest", "most"], rows, best=
 #
 # - One exponent decides who is trained how often; $\tau=1$ follows the data, larger is flatter.
 # - The ratio of the extremes is the $\tau$-th root of the ratio of the sizes.
+# - $P(\ell)$ is a share of the sentences drawn, so batches of short sentences are drawn less often.
 # - Flatter sampling repeats small languages. How much repetition is too much shows in held-out loss, not in $P$.
 # - $\tau$ is one number for all languages and all of training. Lesson 12 shows samplers that learn or schedule $P$; they
 #   still train one model, which must please everybody.

@@ -67,7 +67,7 @@ GLOSSARY: dict[str, str] = {
     "checkpoint": "weights and training state on disk, from which a run goes on",
     "dev set": "held-out sentences on which decisions are made during training (here also: valid)",
     "dropout": "switching off random units in training, so that none is relied upon",
-    "epoch": "as many updates as one pass over the training tokens takes",
+    "epoch": "as many updates as one pass over the training data takes",
     "HRL, LRL": "high- and low-resource languages: those with many and with few training sentences",
     "label smoothing": "asking for a little less than certainty, so that a model stays unsure where it should",
     "logit": "a number before it becomes a probability; for a weight, log of a / (1 - a)",
