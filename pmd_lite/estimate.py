@@ -17,6 +17,7 @@ from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.evaluation.tokenizers import check_scorers, missing_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
 from pmd_lite.planning.counting import Work, count, resources
@@ -140,7 +141,8 @@ def estimate(
         tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
             is timed, the rest follows by counting passes, and memory stays unknown.
         seconds: about how long to measure; a single step of a large model may take longer.
-    Returns: an Estimate. No file is written, no random generator moved.
+    Returns: an Estimate. No file is written (but for the model of a BLEU tokenizer that sacreBLEU has to download), no
+        random generator moved.
     Raises: UserError on anything `train` would refuse, too.
     """
     config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
@@ -155,7 +157,10 @@ def estimate(
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
     row = get_method(method, samplers)
     with preserved_rng():
-        name, stand_in = _stand_in(corpus, config, tokenizer, sizes, mean_tokens, held_out)
+        here = _there(corpus, sizes)
+        if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
+            check_scorers(here.pairs if here is not None else tuple(sizes or ()), config.train.tokenize)
+        name, stand_in = _stand_in(here, config, tokenizer, sizes, mean_tokens, held_out)
         return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
 
 
@@ -174,21 +179,29 @@ def _estimate(
     size = parameters(config, encoded.tokenizer.vocab_size)
     memory = speed.memory and speed.memory + size * _more_states(row, config, teaches)
     disk = _disk(facts, row, work, config, size, encoded.tokenizer.vocab_size)
-    guesses = (*stand_in.guesses, *_concluded(speed, work, row, config))
+    unscored = dict.fromkeys(missing_scorers(facts.pairs, config.train.tokenize).values()) if not speed.budget else ()
+    guesses = (*stand_in.guesses, *_concluded(speed, work, row, config), *unscored)
     return Estimate(f"{row.name} on {name}", config, facts, work, speed, memory, disk, guesses)
 
 
+def _there(corpus: Corpus | str | Path | None, sizes: Mapping[str, int] | None) -> Corpus | None:
+    """The corpus, or None when only its sizes are known."""
+    if sizes is None:
+        return corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
+    if corpus is not None:
+        raise UserError("give a corpus, or the sizes of one that is not here, not both")
+    return None
+
+
 def _stand_in(
-    corpus: Corpus | str | Path | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int] | None,
+    corpus: Corpus | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int] | None,
     mean_tokens: float, held_out: int,
 ) -> tuple[str, StandIn]:  # fmt: skip
     """The name of the corpus, and what stands in for it."""
-    if sizes is not None:
-        if corpus is not None:
-            raise UserError("give a corpus, or the sizes of one that is not here, not both")
+    if corpus is None:
+        sizes = sizes or {}
         return f"{len(sizes)} pairs", described(sizes, mean_tokens, held_out, config)
-    here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
-    return here.name, sampled(here, config, Path(tokenizer) if tokenizer is not None else None)
+    return corpus.name, sampled(corpus, config, Path(tokenizer) if tokenizer is not None else None)
 
 
 def _more_states(row: Method, config: Config, teaches: bool) -> int:
@@ -209,7 +222,8 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
     found = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
-        "test translations": work.efforts["translation"].sentences * facts.text_bytes,
+        # each student's, and beside them one file of sources and one of references for each pair
+        "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),
     }
     if sum(facts.sizes) > LARGE:
