@@ -209,8 +209,9 @@ class Run:
     def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
         scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
         for pair in self.pairs:
-            sources, references = ([one_line(text) for text in side] for side in zip(*getattr(corpus, split)[pair]))
-            self._write_lines(f"{split}.src.{pair}", sources)
+            text = getattr(corpus, split)[pair]
+            references = [one_line(trg) for _, trg in text]
+            self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
             self._write_lines(f"{split}.ref.{pair}", references)
             for student, of in enumerate(scores.values()):
                 of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)

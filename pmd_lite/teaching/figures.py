@@ -43,14 +43,14 @@ def frontier_of(runs: Sequence[Run]) -> LessonFigure:
     An arrow joins a single model to the student of a mutual run that samples at the same temperature. A run without the
     BLEU of some pair has no place there; raises UserError when that leaves none.
     """
-    lost = {str(run.path): ", ".join(run.without_bleu) for run in runs if run.without_bleu}
-    runs = [run for run in runs if not run.without_bleu]
-    if not runs:
-        raise UserError(f"no run to draw: {'; '.join(f'{path} has no BLEU for {pairs}' for path, pairs in lost.items())}")
+    whole = [run for run in runs if not run.without_bleu]
+    if not whole:
+        lost = "; ".join(f"{run.path} has no BLEU for {', '.join(run.without_bleu)}" for run in runs)
+        raise UserError(f"no run to draw: {lost}")
     points: dict[str, tuple[float, float]] = {}
     single: dict[str, str] = {}
     ours: dict[str, str] = {}
-    for run, i, label in _labels(runs):
+    for run, i, label in _labels(whole):
         points[label] = run.point(i)
         spec = run.method.samplers[i]
         tau = f"tau={run.config.tau:g}" if spec == "tau" else spec
