@@ -231,7 +231,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _open(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
-    """Make the run directory, or check that the run in it is the one asked for; fields of train in `free` may differ."""
+    """Make the run directory, or check that the run in it is the one asked for. free: fields of train not looked at."""
     if not (rundir.path / "config.json").exists():
         write_json(rundir.path / "config.json", wanted)
         return

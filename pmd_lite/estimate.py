@@ -157,10 +157,9 @@ def estimate(
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
     row = get_method(method, samplers)
     with preserved_rng():
-        here = _there(corpus, sizes)
+        name, stand_in = _stand_in(corpus, config, tokenizer, sizes, mean_tokens, held_out)
         if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
-            check_scorers(here.pairs if here is not None else tuple(sizes or ()), config.train.tokenize)
-        name, stand_in = _stand_in(here, config, tokenizer, sizes, mean_tokens, held_out)
+            check_scorers(stand_in.facts.pairs, config.train.tokenize)
         return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
 
 
@@ -184,24 +183,17 @@ def _estimate(
     return Estimate(f"{row.name} on {name}", config, facts, work, speed, memory, disk, guesses)
 
 
-def _there(corpus: Corpus | str | Path | None, sizes: Mapping[str, int] | None) -> Corpus | None:
-    """The corpus, or None when only its sizes are known."""
-    if sizes is None:
-        return corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
-    if corpus is not None:
-        raise UserError("give a corpus, or the sizes of one that is not here, not both")
-    return None
-
-
 def _stand_in(
-    corpus: Corpus | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int] | None,
+    corpus: Corpus | str | Path | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int] | None,
     mean_tokens: float, held_out: int,
 ) -> tuple[str, StandIn]:  # fmt: skip
     """The name of the corpus, and what stands in for it."""
-    if corpus is None:
-        sizes = sizes or {}
+    if sizes is not None:
+        if corpus is not None:
+            raise UserError("give a corpus, or the sizes of one that is not here, not both")
         return f"{len(sizes)} pairs", described(sizes, mean_tokens, held_out, config)
-    return corpus.name, sampled(corpus, config, Path(tokenizer) if tokenizer is not None else None)
+    here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
+    return here.name, sampled(here, config, Path(tokenizer) if tokenizer is not None else None)
 
 
 def _more_states(row: Method, config: Config, teaches: bool) -> int:
