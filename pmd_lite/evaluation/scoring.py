@@ -62,17 +62,16 @@ def is_stale(scores: Scores, tokenize: Tokenize) -> bool:
 
 def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:
     """Lines to print below a table: every signature once, with its pairs, and every missing BLEU with its reason."""
+    found = list(all_scores)
     signatures: dict[tuple[str, str], list[str]] = {}
+    for metric in metrics:
+        field = "signature" if metric == "bleu" else f"{metric}_signature"
+        for pair, score in (one for scores in found for of in scores.values() for one in of.items()):
+            if score.get(field):
+                signatures.setdefault((METRICS[metric], score[field]), []).append(pair)
     reasons: dict[str, list[str]] = {}
-    for scores in all_scores:
-        for of in scores.values():
-            for pair, score in of.items():
-                for metric in metrics:
-                    signature = score.get("signature" if metric == "bleu" else f"{metric}_signature")
-                    if signature:
-                        signatures.setdefault((METRICS[metric], signature), []).append(pair)
-        for pair, reason in without_bleu(scores).items():
-            reasons.setdefault(reason, []).append(pair)
+    for pair, reason in (one for scores in found for one in without_bleu(scores).items()):
+        reasons.setdefault(reason, []).append(pair)
     lines = []
     for (name, signature), pairs in signatures.items():
         of_one = [other for other, _ in signatures if other == name]
