@@ -155,7 +155,7 @@ class TrainConfig:
     """Exponent of the length in the hypothesis score."""
     tokenize: Tokenize = "auto"
     """sacreBLEU's tokenizer for BLEU. auto: by target language (13a where words have spaces, zh, ja-mecab, ko-mecab,
-    char where they have none). 13a for parity with the paper's Korean and Chinese; flores200 is spBLEU."""
+    char where they have none). 13a is what the released scripts take for all; flores200 is spBLEU."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
