@@ -8,7 +8,8 @@ as large again, and it needs pyarrow), else from `source`: the archive, or a fol
 What to know about this text:
 
 * It is Moses-tokenised ("I don &apos;t know .") and stays so, as the papers used it. BLEU on it is BLEU of tokenised
-  text: not comparable with sacreBLEU on detokenised text. Korean as target needs `pip install "sacrebleu[ko]"`.
+  text: not comparable with sacreBLEU on detokenised text. Korean as target needs `pip install "sacrebleu[ko]"`,
+  or `--tokenize 13a`, which the paper's Korean column has very likely.
 * TED's licence is CC BY-NC-ND: use it for research, do not pass it on, changed or unchanged.
 * A missing translation is written `__NULL__`, or `_ _ NULL _ _` where the tokenizer went over it, also in the middle of
   a sentence of which a part is missing. Such sentences are left out; one with the word NULL in it is not.

@@ -25,6 +25,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import MEAN_TOKENS, estimate
+from pmd_lite.evaluation.scoring import said_beside
 from pmd_lite.importing import Imported
 from pmd_lite.launching import launch
 from pmd_lite.presets import PRESETS
@@ -137,6 +138,7 @@ class TrainArguments(RunArguments):
         if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
             return
         print(run.table().to_text())
+        print("\n".join(said_beside([run.scores])))
         print("\nFigures:")
         commands.draw([run], [run])
         print(f"Side by side with other runs: python -m pmd_lite show {run.path} OTHER ... --figures")

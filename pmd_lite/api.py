@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.building import make_distiller, make_samplers, needs
-from pmd_lite.config import Config
+from pmd_lite.building import decides_by_bleu, make_distiller, make_samplers, needs
+from pmd_lite.config import Config, Tokenize
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
@@ -20,6 +20,8 @@ from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
 from pmd_lite.data.toy_world import WORLDS
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.scoring import is_stale
+from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
 from pmd_lite.presets import preset
@@ -120,18 +122,29 @@ def train(
         rundir = Onlooker(path) if group.rank else RunDir(path)
         if not rundir.finished:  # a finished run can be looked at anywhere
             _check_machine(config, group, row, helped=bool(use))  # before a file is written
+            if score or decides_by_bleu(row.distiller, config):
+                check_scorers(corpus.pairs, config.train.tokenize)
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
             about = describe(corpus, row, config, start)
-            _open(rundir, about, "auto" if group.rank else resume)  # rank 0 has just begun it
+            only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
+            _open(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
         if not group.rank_0s(rundir.finished):
             shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start)
         run = Run(path)
-        if score and not group.rank and not (path / "scores.json").exists():
-            run.evaluate(corpus)
+        if score and not group.rank:
+            _give_scores(run, corpus, config.train.tokenize)
     return run
+
+
+def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize) -> None:
+    """Test scores with this tokenizer: as they are there, from the stored translations, or from new ones."""
+    if not (run.path / "scores.json").exists():
+        run.evaluate(corpus, tokenize=tokenize)
+    elif is_stale(run.scores, tokenize):
+        run.rescore(corpus, tokenize)
 
 
 def run_size() -> Literal["ci", "lesson"]:
@@ -220,8 +233,8 @@ def _refuse_foreign(path: Path) -> None:
         raise UserError(f"{path} is not empty and holds no run; choose another out directory")
 
 
-def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
-    """Make the run directory, or check that the run in it is the one asked for."""
+def _open(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
+    """Make the run directory, or check that the run in it is the one asked for. free: fields of train not looked at."""
     if not (rundir.path / "config.json").exists():
         write_json(rundir.path / "config.json", wanted)
         return
@@ -238,7 +251,8 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
     there.setdefault("init", None)  # older runs all started from random weights
     if there["init"] and wanted["init"]:
         there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
-    there["config"]["train"]["device"] = wanted["config"]["train"]["device"]  # and a run may move to another machine
+    for name in {"device"} | free:  # and a run may move to another machine
+        there["config"]["train"][name] = wanted["config"]["train"][name]
     differing = sorted(_differing(there, wanted))
     if differing:
         raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "

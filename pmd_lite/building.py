@@ -141,6 +141,11 @@ def needs(specifications: Sequence[str], kind: type[NoDistillation], config: Con
     return tuple(found)
 
 
+def decides_by_bleu(kind: type[NoDistillation], config: Config) -> bool:
+    """Whether dev BLEU decides anything in training, so that its tokenizer is part of what the run is."""
+    return issubclass(kind, MultiDistill) and config.teacher.md_criterion != "loss"
+
+
 def no_bilingual_loss(n_pairs: int) -> Tensor:
     """[pair] zeros: without bilingual models competence is exp(-H), the mean token probability."""
     return torch.zeros(n_pairs, dtype=torch.float64)

@@ -10,13 +10,15 @@ from tyro.conf import Positional, arg
 
 from pmd_lite import api
 from pmd_lite.building import SAMPLERS
+from pmd_lite.config import Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.importing import import_marian
 from pmd_lite.methods import METHODS, get_method
-from pmd_lite.run import Run, bleu_table
+from pmd_lite.run import Run, score_table
 
 
 def translate(
@@ -84,7 +86,7 @@ def import_(
 
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
-    beam: int | None = None, strict: bool = True,
+    beam: int | None = None, tokenize: Tokenize | None = None, strict: bool = True,
 ) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
@@ -93,15 +95,20 @@ def evaluate(
         corpus: toy world or corpus directory; by default where the run found it.
         split: valid or test.
         beam: beam width; by default the run's.
+        tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the scores there are. Without
+            --beam the test translations that are there are scored, not made again.
         strict: as the run was trained (--no-strict leaves unsound lines out).
     """
     seen = Run(run)
     found = _corpus_of(seen, corpus, strict)
-    scores = seen.evaluate(found, split, beam)
-    rows = [[name, *(score["bleu"] for score in of.values())] for name, of in scores.items()]
-    print(Table(["BLEU", *seen.pairs], rows, digits=1).to_text())
-    first = next(iter(scores["model_1"].values()))
-    print(f"signature: {first['signature']}")
+    if tokenize and beam is None and split == "test" and (seen.path / "scores.json").exists():
+        scores = seen.rescore(found, tokenize)
+    else:
+        scores = seen.evaluate(found, split, beam, tokenize)
+    rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
+            for metric in METRICS for name, of in scores.items()]  # fmt: skip
+    print(Table(["model", "metric", *seen.pairs], rows, best=None, digits=1).to_text())
+    print("\n".join(said_beside([scores], list(METRICS))))
 
 
 def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
@@ -111,11 +118,14 @@ def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
     return found if list(found.pairs) == run.pairs else found.reversed()
 
 
-def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
+def show(
+    runs: Positional[tuple[Path, ...]], figures: bool = False, metrics: tuple[Metric, ...] = ("bleu",)
+) -> None:  # fmt: skip
     """Print the scores of runs side by side, and where each stands.
 
     Args:
         runs: one or more run directories, e.g. runs/*.
+        metrics: a table of test scores for each of these, in this order: bleu, chrf.
         figures: also draw dev loss, distillation weights and frontier into RUN/figures (PNG and PDF).
     """
     if not runs:
@@ -132,8 +142,10 @@ def show(runs: Positional[tuple[Path, ...]], figures: bool = False) -> None:
         for line in run.passes:
             print(f"    {line}")
     scored = [run for run in seen if (run.path / "scores.json").exists()]
+    for metric in metrics if scored else ():
+        print(score_table(scored, metric).to_text())
     if scored:
-        print(bleu_table(scored).to_text())
+        print("\n".join(said_beside([run.scores for run in scored], metrics)))
     if figures:
         draw(seen, scored)
 
@@ -148,6 +160,10 @@ def draw(seen: list[Run], scored: list[Run]) -> None:
             print(*save_figure(run.plot_dev_loss(), folder / "dev_loss"))
         if len(run.labels) > 1 and run.evaluations(0):
             print(*save_figure(run.plot_alphas(), folder / "alphas"))
+    for run in scored:
+        if run.without_bleu:
+            print(f"{run.path} is not in the frontier: {', '.join(run.without_bleu)} has no BLEU")
+    scored = [run for run in scored if not run.without_bleu]
     if scored:
         print(*save_figure(scored[-1].plot_frontier(*scored[:-1]), scored[-1].path / "figures" / "frontier"))
 
@@ -200,13 +216,14 @@ def compare(
         workers: processes at a time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
         init: a checkpoint written by `import` that all runs start from.
-        settings: fields of the configuration for all runs: steps=1000 dropout=0.2.
+        settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
     """
     from pmd_lite.compare import compare as run
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
                 workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
+    print("\n".join(found.said_beside()))
     print()
     print(found.cost_table().to_text())
     print(f"\nTables and figures: {out}")

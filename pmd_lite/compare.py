@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.entries import Entry, parse_entry
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
@@ -105,6 +107,16 @@ class _Plan:
             raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
         for entry in self.entries:
             _ = entry.row, self.config(entry, self.seeds[0])
+        wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
+        if len(wanted) > 1:
+            raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
+                            "compared; give one to all methods (--set tokenize=13a)")  # fmt: skip
+        check_scorers(self.texts.pairs, wanted.pop())
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus that `corpus` names."""
+        return load_corpus(self.corpus, **self.corpus_options)
 
     def config(self, entry: Entry, seed: int, **more: Any) -> Config:
         """The configuration of one run."""
@@ -128,7 +140,6 @@ class _Plan:
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
         """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
-        corpus = load_corpus(self.corpus, **self.corpus_options)
         first: list[Job] = []
         second: list[Job] = []
         for seed in seeds:
@@ -137,7 +148,7 @@ class _Plan:
                 if not needs or entry.overrides:  # with settings of its own a method takes auxiliary runs of its own
                     first.append(self.job(entry, seed, "runs"))
                 else:
-                    auxiliaries = self._auxiliary_jobs(entry, corpus, seed)
+                    auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
                     first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
                     second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
         mains = {entry.path(self.out / "runs", seed) for entry in self.entries for seed in seeds}
@@ -184,8 +195,7 @@ class _Plan:
         return Tokenizer.load(folder)
 
     def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
-        corpus = load_corpus(self.corpus, **self.corpus_options)
-        self._tokenizer(corpus, self.config(self.entries[0], self.seeds[0]))
+        self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
         failed: dict[str, str] = {}
         for wave in waves:
             jobs = sorted(wave, key=_length, reverse=True)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pmd_lite.api import load_corpus
+from pmd_lite.config import Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.entries import Entry, parse_entry
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
+from pmd_lite.evaluation.scoring import METRICS, one_line, said_beside, tokenizers_used
 from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_bootstrap, sentence_stats
-from pmd_lite.evaluation.tables import Cell, Table, mean_spread
+from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
+from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import read_json, write_atomic, write_json
 
@@ -73,7 +77,26 @@ class Comparison:
                     found.append(System(name, entry, student, tuple(runs)))
         if not found:
             raise UserError(f"{self.path}: no method has finished with all seeds; failed: {self.failed or 'none'}")
+        self._check_tokenizers(found)
         return found
+
+    def _check_tokenizers(self, systems: Sequence[System]) -> None:
+        """Raises UserError when somebody has scored some of the runs with another tokenizer."""
+        seen: dict[str, dict[str, Path]] = {}
+        for run in (run for system in systems for run in system.runs):
+            for pair, name in tokenizers_used(run.scores).items():
+                seen.setdefault(pair, {})[name] = run.path
+        for pair, names in seen.items():
+            if len(names) > 1:
+                where = ", ".join(f"{name} in {path}" for name, path in names.items())
+                raise UserError(f"BLEU of {pair} was counted with {where}: such scores cannot be compared. Score all "
+                                "runs alike: python -m pmd_lite evaluate RUN --tokenize NAME")  # fmt: skip
+
+    @cached_property
+    def _lost(self) -> dict[str, str]:
+        """{pair: reason} of pairs whose BLEU some run lacks."""
+        runs = [run for system in self.systems for run in system.runs]
+        return {pair: reason for run in runs for pair, reason in run.without_bleu.items()}
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -90,17 +113,20 @@ class Comparison:
             differences = self.differences(system)
             cells: list[Cell] = [system.label]
             for name in ("mean", "HRL", "LRL"):
-                cells.append(mean_spread([self._bleu(run, system.student)[name] for run in system.runs]))
+                cells.append(_spread([self._bleu(run, system.student)[name] for run in system.runs]))
                 difference = differences.get(name)
                 mark = difference.mark if difference and len(self.seeds) > 1 else ""
                 cells.append(f"{difference.delta:+.1f} {mark}".strip() if difference else "")
+            cells.append(_spread([_mean(run.measured("chrf", system.student)) for run in system.runs]))
             losses = [self._dev_loss(run, system.student) for run in system.runs]
             cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
             cells.append(f"{self._compute(system.runs[0]) / base_cost:.2f}")
             rows.append(cells)
-        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", "HRL loss", "LRL loss", "compute"]
-        return Table(columns, rows, best={"BLEU": "max", "HRL": "max", "LRL": "max", "HRL loss": "min",
-                                          "LRL loss": "min"}, digits=2, caption=self._caption())  # fmt: skip
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", "chrF", "HRL loss", "LRL loss",
+                   "compute"]  # fmt: skip
+        best: dict[str, Best] = {"BLEU": "max", "HRL": "max", "LRL": "max", "chrF": "max", "HRL loss": "min",
+                                 "LRL loss": "min"}  # fmt: skip
+        return Table(columns, rows, best=best, digits=2, caption=self._caption())
 
     def _caption(self) -> str:
         equal = "compute" if self.folder == "equal-compute" else "updates of each student"
@@ -108,10 +134,14 @@ class Comparison:
         marks = "▲ ▼ where p < .05 (paired bootstrap over seeds and sentences; of twenty such marks one is chance)"
         if len(self.seeds) == 1:
             marks = "one seed: no difference between methods can be told from one between seeds"
+        if self._lost:
+            marks += f". -: no BLEU for {', '.join(self._lost)}, whose tokenizer was missing"
+        if self._stats_lost:
+            marks += f". No diff with {', '.join(self._stats_lost)}, whose tokenizer is not on this machine"
         return (
             f"Corpus {self.corpus.name}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± "
-            f"standard deviation. diff: from {base}; {marks}. Losses: dev, nats per token. compute: of all students "
-            f"and auxiliary runs, {self.systems[0].label} = 1"
+            f"standard deviation; chrF likewise. diff: from {base}; {marks}. Losses: dev, nats per token. compute: of "
+            f"all students and auxiliary runs, {self.systems[0].label} = 1"
         )
 
     @property
@@ -120,39 +150,58 @@ class Comparison:
         return next((system for system in self.systems if system.entry.text == BASELINE), None)
 
     def differences(self, system: System) -> dict[str, Difference]:
-        """BLEU differences from the baseline: mean over all pairs, over high- and low-resource ones."""
+        """BLEU differences from the baseline: mean over all pairs, over high- and low-resource ones.
+
+        A mean over a pair whose BLEU is missing, or cannot be counted on this machine, is left out.
+        """
         base = self.baseline
         if base is None or system is base:
             return {}
-        ours, theirs = self._stats(system), self._stats(base)
-        high, low = ([self.corpus.pairs.index(pair) for pair in group] for group in system.runs[0].groups)
-        chosen = {"mean": None, "HRL": high, "LRL": low}
-        return {name: paired_bootstrap(theirs, ours, pairs=pairs) for name, pairs in chosen.items()}
+        high, low = system.runs[0].groups
+        found = {}
+        for name, group in (("mean", self.corpus.pairs), ("HRL", high), ("LRL", low)):
+            pairs = [pair for pair in self.corpus.pairs if pair in group]  # in the order in which chance is drawn
+            if not any(pair in self._lost or pair in self._stats_lost for pair in pairs):
+                theirs, ours = ([[of[pair] for pair in pairs] for of in self._stats(one)] for one in (base, system))
+                found[name] = paired_bootstrap(theirs, ours)
+        return found
 
-    def _stats(self, system: System) -> list[list[SentenceStats]]:
-        cache: dict[str, list[list[SentenceStats]]] = self.__dict__.setdefault("_stats_cache", {})
+    @cached_property
+    def _tokenizers(self) -> dict[str, Tokenize]:
+        """The tokenizer behind each pair's BLEU, the same in all runs."""
+        used = {pair: name for system in self.systems for run in system.runs
+                for pair, name in tokenizers_used(run.scores).items()}  # fmt: skip
+        return {pair: cast(Tokenize, used.get(pair, "auto")) for pair in self.corpus.pairs}
+
+    @cached_property
+    def _stats_lost(self) -> list[str]:
+        """Pairs with a BLEU that was counted on another machine, by a tokenizer that this one lacks."""
+        return [pair for pair, name in self._tokenizers.items()
+                if pair not in self._lost and missing_scorers([pair], name)]  # fmt: skip
+
+    def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
+        """For each seed: {pair: statistics}, without the pairs that cannot be counted."""
+        cache: dict[str, list[dict[str, SentenceStats]]] = self.__dict__.setdefault("_stats_cache", {})
         if system.label not in cache:
             cache[system.label] = [
-                [
-                    sentence_stats(
-                        self._translations(run, system.student, pair),
-                        [trg for _, trg in self.corpus.test[pair]],
+                {
+                    pair: sentence_stats(
+                        run.translations(pair, system.student),
+                        [one_line(trg) for _, trg in self.corpus.test[pair]],
                         split_pair(pair)[1],
+                        name,
                     )
-                    for pair in self.corpus.pairs
-                ]
+                    for pair, name in self._tokenizers.items()
+                    if pair not in self._lost and pair not in self._stats_lost
+                }
                 for run in system.runs
             ]
         return cache[system.label]
 
-    def _translations(self, run: Run, student: int, pair: str) -> list[str]:
-        file = run.path / "translations" / f"test.model_{student + 1}.{pair}.txt"
-        return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
     def _bleu(self, run: Run, student: int) -> dict[str, float]:
         bleu = run.bleu(student)
         high, low = mean_by_group(bleu, run.groups)
-        return {"mean": sum(bleu.values()) / len(bleu), "HRL": high, "LRL": low}
+        return {"mean": _mean(bleu), "HRL": high, "LRL": low}
 
     def _dev_loss(self, run: Run, student: int) -> dict[str, float]:
         high, low = mean_by_group(run.best_dev_loss(student), run.groups)
@@ -211,6 +260,7 @@ class Comparison:
             systems.append({
                 "label": system.label, "method": system.entry.text,
                 "bleu": [_rounded(run.bleu(system.student)) for run in system.runs],
+                "chrf": [_rounded(run.measured("chrf", system.student)) for run in system.runs],
                 "dev_loss": [_rounded(run.best_dev_loss(system.student)) for run in system.runs],
                 "differences": differences, "steps": steps,
                 "p": {pair: [round(x, 4) for x in values] for pair, values in p.items()},
@@ -219,12 +269,18 @@ class Comparison:
         return {"corpus": self.corpus.name, "sizes": dict(zip(self.corpus.pairs, self.corpus.sizes, strict=True)),
                 "seeds": self.seeds, "equal": self.folder, "overrides": self.about["overrides"],
                 "preset": self.about["preset"], "groups": [list(high), list(low)], "systems": systems,
-                "costs": costs}  # fmt: skip
+                "costs": costs, "notes": self.said_beside()}  # fmt: skip
 
-    def plot_frontier(self) -> Figure:
-        """Every system on the plane of low- and high-resource BLEU."""
+    def said_beside(self) -> list[str]:
+        """Every signature behind the table once, and why a BLEU is missing: lines to print below it."""
+        return said_beside((run.scores for system in self.systems for run in system.runs), list(METRICS))
+
+    def plot_frontier(self) -> Figure | None:
+        """Every system on the plane of low- and high-resource BLEU; None when some pair has no BLEU."""
         from pmd_lite.teaching import comparison
 
+        if self._lost:
+            return None
         points = {system.label: [run.point(system.student) for run in system.runs] for system in self.systems}
         means = {label: [sum(axis) / len(axis) for axis in zip(*at, strict=True)] for label, at in points.items()}
         text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
@@ -265,6 +321,8 @@ class Comparison:
         for name, table in (("table", self.table()), ("costs", self.cost_table())):
             target = self.path / f"{stem}{name}.md"
             text = table.to_markdown() + "\n"
+            if name == "table":
+                text += "\n" + "".join(f"- {line}\n" for line in self.said_beside())
             write_atomic(target, lambda p, text=text: p.write_text(text, encoding="utf-8"))  # type: ignore[misc]
             files.append(target)
         figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
@@ -275,5 +333,15 @@ class Comparison:
         return files
 
 
-def _rounded(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(value, 4) for name, value in values.items()}
+def _rounded(values: Mapping[str, float]) -> dict[str, float | None]:
+    """For JSON, which has no nan."""
+    return {name: None if math.isnan(value) else round(value, 4) for name, value in values.items()}
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def _spread(values: Sequence[float]) -> Cell:
+    """Mean and spread over seeds; None ("-") when one of them is missing."""
+    return None if any(math.isnan(value) for value in values) else mean_spread(values)

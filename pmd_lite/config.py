@@ -18,6 +18,9 @@ from pmd_lite.errors import UserError
 
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
+Tokenize = Literal[
+    "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
+]
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,9 @@ class TrainConfig:
     """Beam width when the finished run translates its test sets (1 is greedy)."""
     length_penalty: float = 1.0
     """Exponent of the length in the hypothesis score."""
+    tokenize: Tokenize = "auto"
+    """sacreBLEU's tokenizer for BLEU. auto: by target language (13a where words have spaces, zh, ja-mecab, ko-mecab,
+    char where they have none). 13a is what the released scripts take for all; flores200 is spBLEU."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})

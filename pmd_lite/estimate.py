@@ -17,6 +17,7 @@ from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.evaluation.tokenizers import check_scorers, missing_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
 from pmd_lite.planning.counting import Work, count, drawn_shares, resources
@@ -142,7 +143,8 @@ def estimate(
         tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
             is timed, the rest follows by counting passes, and memory stays unknown.
         seconds: about how long to measure; a single step of a large model may take longer.
-    Returns: an Estimate. No file is written, no random generator moved.
+    Returns: an Estimate. No file is written (but for the model of a BLEU tokenizer that sacreBLEU has to download), no
+        random generator moved.
     Raises: UserError on anything `train` would refuse, too.
     """
     config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
@@ -158,6 +160,8 @@ def estimate(
     row = get_method(method, samplers)
     with preserved_rng():
         name, stand_in = _stand_in(corpus, config, tokenizer, sizes, mean_tokens, held_out)
+        if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
+            check_scorers(stand_in.facts.pairs, config.train.tokenize)
         return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
 
 
@@ -177,7 +181,8 @@ def _estimate(
     size = parameters(config, encoded.tokenizer.vocab_size)
     memory = speed.memory and speed.memory + size * _more_states(row, config, teaches)
     disk = _disk(facts, row, work, config, size, encoded.tokenizer.vocab_size)
-    guesses = (*stand_in.guesses, *_concluded(speed, work, row, config))
+    unscored = dict.fromkeys(missing_scorers(facts.pairs, config.train.tokenize).values()) if not speed.budget else ()
+    guesses = (*stand_in.guesses, *_concluded(speed, work, row, config), *unscored)
     return Estimate(f"{row.name} on {name}", config, facts, work, speed, memory, disk, guesses)
 
 
@@ -212,7 +217,8 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
     found = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
-        "test translations": work.efforts["translation"].sentences * facts.text_bytes,
+        # each student's, and beside them one file of sources and one of references for each pair
+        "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),
     }
     if sum(facts.sizes) > LARGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -10,13 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from pmd_lite.config import Config
+from pmd_lite.config import Config, Tokenize
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import PAD, Tokenizer, split_pair
+from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
-from pmd_lite.evaluation.tables import Table
+from pmd_lite.evaluation.scoring import (
+    METRICS,
+    Metric,
+    Scores,
+    one_line,
+    score_pair,
+    tokenizers_used,
+    without_bleu,
+)
+from pmd_lite.evaluation.tables import Cell, Table
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
@@ -28,8 +37,6 @@ from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Scores = dict[str, dict[str, dict[str, Any]]]
 
 
 class Run:
@@ -173,28 +180,66 @@ class Run:
 
     # ---- scores
 
-    def evaluate(self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None) -> Scores:
+    def evaluate(
+        self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
+        tokenize: Tokenize | None = None,
+    ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
-        Returns {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}. Raises UserError on another corpus.
+        Beside the translations (SPLIT.model_1.PAIR.txt) stand their sources and references (SPLIT.src.PAIR.txt,
+        SPLIT.ref.PAIR.txt): UTF-8, a sentence a line, for any other metric.
+
+        Args:
+            tokenize: the tokenizer of BLEU; by default that of the scores before, else the configuration's.
+        Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
+        Raises: UserError on another corpus.
         """
+        self._check_corpus(corpus)
+        for student in range(len(self.labels)):
+            model = self.model(student)
+            for pair in self.pairs:
+                sources = [src for src, _ in getattr(corpus, split)[pair]]
+                self._write_lines(f"{split}.model_{student + 1}.{pair}",
+                                  self.translate(sources, pair, student, beam, model))  # fmt: skip
+        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize)
+
+    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
+        """Score the stored test translations again, for example with another tokenizer; writes scores.json.
+
+        Raises UserError on another corpus, and when there are no translations yet.
+        """
+        self._check_corpus(corpus)
+        beam = read_json(self.path / "scores.json").get("beam", self.config.train.beam)
+        return self._score(corpus, "test", beam, tokenize or self.tokenize)
+
+    def _check_corpus(self, corpus: Corpus) -> None:
         if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
             raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ); "
                             "load the one named in its config.json")  # fmt: skip
-        scores: Scores = {}
-        for student in range(len(self.labels)):
-            name, model = f"model_{student + 1}", self.model(student)
-            scores[name] = {}
-            for pair in self.pairs:
-                text = getattr(corpus, split)[pair]
-                hyps = self.translate([src for src, _ in text], pair, student, beam, model)
-                target = self.path / "translations" / f"{split}.{name}.{pair}.txt"
-                lines = "".join(line + "\n" for line in hyps)
-                write_atomic(target, lambda p, lines=lines: p.write_text(lines, encoding="utf-8", newline="\n"))  # type: ignore[misc]
-                scores[name][pair] = asdict(corpus_bleu(hyps, [trg for _, trg in text], split_pair(pair)[1]))
+
+    def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
+        scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
+        for pair in self.pairs:
+            text = getattr(corpus, split)[pair]
+            references = [one_line(trg) for _, trg in text]
+            self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
+            self._write_lines(f"{split}.ref.{pair}", references)
+            for student, of in enumerate(scores.values()):
+                of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)
         if split == "test":
-            write_json(self.path / "scores.json", {"beam": beam or self.config.train.beam, "scores": scores})
+            write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
         return scores
+
+    def _write_lines(self, name: str, lines: Sequence[str]) -> None:
+        text = "".join(one_line(line) + "\n" for line in lines).encode()
+        write_atomic(self.path / "translations" / f"{name}.txt", lambda p: p.write_bytes(text))
+
+    def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:
+        """A student's translations of a split, as `evaluate` wrote them. Raises UserError when there are none."""
+        file = self.path / "translations" / f"{split}.model_{student + 1}.{pair}.txt"
+        if not file.exists():
+            raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
+        return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
 
     @property
     def scores(self) -> Scores:
@@ -203,12 +248,29 @@ class Run:
             raise UserError(f"{self.path} has no scores yet: python -m pmd_lite evaluate {self.path}")
         return dict(read_json(self.path / "scores.json")["scores"])
 
+    @property
+    def tokenize(self) -> Tokenize:
+        """What the test scores were asked to be tokenized with, or will be when there are none yet."""
+        asked = self.config.train.tokenize
+        there = (self.path / "scores.json").exists()
+        return read_json(self.path / "scores.json").get("tokenize", "auto") if there else asked
+
+    @property
+    def without_bleu(self) -> dict[str, str]:
+        """{pair: why it has no test BLEU}: its tokenizer was missing where it was scored."""
+        return without_bleu(self.scores)
+
+    def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
+        """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
+        of = self.scores[f"model_{student + 1}"]
+        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in of.items()}
+
     def bleu(self, student: int = 0) -> dict[str, float]:
-        """Test BLEU of one student, pair by pair."""
-        return {pair: score["bleu"] for pair, score in self.scores[f"model_{student + 1}"].items()}
+        """Test BLEU of one student, pair by pair; nan for a pair whose tokenizer was missing (see `scores`)."""
+        return self.measured("bleu", student)
 
     def point(self, student: int = 0) -> tuple[float, float]:
-        """(LRL, HRL) average test BLEU: a point on the plane of the paper's Fig. 1."""
+        """(LRL, HRL) average test BLEU: a point on the plane of the paper's Fig. 1; nan where a pair has no BLEU."""
         high, low = mean_by_group(self.bleu(student), self.groups)
         return low, high
 
@@ -239,13 +301,34 @@ class Run:
 
 def bleu_table(runs: Sequence[Run]) -> Table:
     """One row for each student of each run: test BLEU per pair, averages of all, high- and low-resource pairs."""
-    rows: list[list[Any]] = []
+    return score_table(runs, "bleu")
+
+
+def score_table(runs: Sequence[Run], metric: Metric) -> Table:
+    """One row for each student of each run: a test score per pair, averages of all, high- and low-resource pairs.
+
+    A pair without a score is "-", and so is every average that it belongs to; the caption says which.
+    """
+    rows: list[list[Cell]] = []
     for run in runs:
         for student, label in enumerate(run.labels):
-            bleu = run.bleu(student)
-            low, high = run.point(student)
-            rows.append([label, *bleu.values(), sum(bleu.values()) / len(bleu), high, low])
+            found = run.measured(metric, student)
+            high, low = mean_by_group(found, run.groups)
+            numbers = [*found.values(), sum(found.values()) / len(found), high, low]
+            rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
     columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
-    return Table(
-        columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
-    )
+    caption = f"Test {METRICS[metric]} (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
+    return Table(columns, rows, digits=1, caption=caption + (_notes(runs) if metric == "bleu" else ""))
+
+
+def _notes(runs: Sequence[Run]) -> str:
+    """What a reader of a table of BLEU must know: missing scores, and tokenizers that differ between runs."""
+    lost = list(dict.fromkeys(pair for run in runs for pair in run.without_bleu))
+    used: dict[str, set[str]] = {}
+    for run in runs:
+        for pair, name in tokenizers_used(run.scores).items():
+            used.setdefault(pair, set()).add(name)
+    mixed = [f"{pair} ({', '.join(sorted(names))})" for pair, names in used.items() if len(names) > 1]
+    notes = [f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing"] if lost else []
+    notes += [f"tokenizers differ, scores cannot be compared: {', '.join(mixed)}"] if mixed else []
+    return "".join(f". {note}" for note in notes)

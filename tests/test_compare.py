@@ -204,7 +204,7 @@ def test_translations_give_the_scores_again(found: Comparison) -> None:
     """The statistics behind the differences come from the same lines as scores.json."""
     system = found.systems[0]
     run, pair = system.runs[0], found.corpus.pairs[0]
-    lines = found._translations(run, 0, pair)
+    lines = run.translations(pair, 0)
     assert corpus_bleu(lines, [trg for _, trg in found.corpus.test[pair]], "eng").bleu == run.bleu()[pair]
 
 

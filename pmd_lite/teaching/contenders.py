@@ -112,6 +112,9 @@ def _read(path: Path, experiments: dict[str, _Experiment]) -> list[str]:
     seed = about["config"]["train"].pop("seed")
     scored = (path / "scores.json").exists()
     notes = [] if scored else [f"{path}: no test BLEU yet, only dev loss (python -m pmd_lite evaluate {path})"]
+    if scored and run.without_bleu:
+        scored = False
+        notes = [f"{path}: no test BLEU for {', '.join(run.without_bleu)}, so only dev loss is shown"]
     measured = [{LOSS: run.best_dev_loss(i), **({BLEU: run.bleu(i)} if scored else {})} for i in range(len(run.labels))]
     for label, scores in zip(run.labels, measured, strict=True):
         same = [label, about["method"], about["samplers"], about["corpus"]["fingerprint"], about["config"]]

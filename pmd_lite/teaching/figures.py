@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.teaching import plots
 from pmd_lite.teaching.style import LessonFigure
@@ -39,12 +40,17 @@ def alphas_of(run: Run) -> LessonFigure:
 def frontier_of(runs: Sequence[Run]) -> LessonFigure:
     """Every student on the plane of low- and high-resource BLEU, with the baselines' frontier and arrows A -> A'.
 
-    An arrow joins a single model to the student of a mutual run that samples at the same temperature.
+    An arrow joins a single model to the student of a mutual run that samples at the same temperature. A run without the
+    BLEU of some pair has no place there; raises UserError when that leaves none.
     """
+    whole = [run for run in runs if not run.without_bleu]
+    if not whole:
+        lost = "; ".join(f"{run.path} has no BLEU for {', '.join(run.without_bleu)}" for run in runs)
+        raise UserError(f"no run to draw: {lost}")
     points: dict[str, tuple[float, float]] = {}
     single: dict[str, str] = {}
     ours: dict[str, str] = {}
-    for run, i, label in _labels(runs):
+    for run, i, label in _labels(whole):
         points[label] = run.point(i)
         spec = run.method.samplers[i]
         tau = f"tau={run.config.tau:g}" if spec == "tau" else spec

@@ -48,6 +48,9 @@ class StoredComparison:
             systems = {system["label"]: system for system in data["systems"]}
             stored = cls(data["corpus"], data["sizes"], data["seeds"], data["equal"], data["groups"],
                          data["overrides"], systems, data["costs"], data.get("command", ""))  # fmt: skip
+            lost = {pair for of in systems.values() for run in of["bleu"] for pair, bleu in run.items() if bleu is None}
+            if lost:
+                raise UserError(f"no BLEU for {', '.join(sorted(lost))}, whose tokenizer was missing")
             for label in systems:
                 stored.points(label), stored.cost(label), stored.curve(label), stored.difference(label, "mean")
         except (OSError, ValueError, KeyError, TypeError, UserError) as error:

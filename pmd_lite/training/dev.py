@@ -49,7 +49,8 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
 def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> Tensor:
     """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set.
 
-    References are the decoded ids that training sees, so no text is needed. The model's mode is put back.
+    References are the decoded ids that training sees, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
+    The model's mode is put back. Raises MissingScorer when this machine lacks that tokenizer.
     """
     tokenizer, scores = encoded.tokenizer, []
     with in_mode(model, False):
@@ -59,5 +60,5 @@ def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> T
                 model, sources, pair, tokenizer, limit=config.model.max_len, budget=6 * config.train.tokens
             )
             references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
-            scores.append(corpus_bleu(found, references, split_pair(pair)[1]).bleu)
+            scores.append(corpus_bleu(found, references, split_pair(pair)[1], config.train.tokenize).bleu)
     return torch.tensor(scores, dtype=torch.float64)
