@@ -28,6 +28,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.methods import Method
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
+from pmd_lite.training.cost import Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
@@ -157,7 +158,7 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
         if run.tokenizer.fingerprint != encoded.tokenizer.fingerprint:
             raise UserError(f"{run.path} has another tokenizer than this run: teacher and student need one vocabulary. "
                             "Train it with tokenizer= this run's, or leave it out of use")  # fmt: skip
-    device = pick_device(config.train.device, config.train.precision)
+    device, cost = pick_device(config.train.device, config.train.precision), Cost()
     models = [run.model().to(device).requires_grad_(False) for run in runs]
     settings = config.teacher
     if settings.md_criterion == "loss":
@@ -167,11 +168,17 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
             dataclasses.replace(encoded, pairs=(pair,), train=(train,), valid=(valid,))
             for pair, train, valid in zip(encoded.pairs, encoded.train, encoded.valid, strict=True)
         ]
-        scores = torch.cat([greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)])
+        found = [greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)]
+        scores = torch.cat([score for score, _ in found])
+        for model, (_, computed) in zip(models, found, strict=True):
+            cost.add("prepare", model, computed)
     kept = None
     if settings.md_cache:
         kept = TopKCache.build(cache, models, encoded.train, settings.md_top_k, config.train.tokens, device)
-    return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept}
+        for model, split in zip(models, encoded.train, strict=True):  # also when it was made before an interruption
+            cost.add("prepare", model, Tokens(split.src_tokens, split.trg_tokens))
+    prepared = cost.multiply_adds["prepare"]
+    return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept, "prepared": prepared}
 
 
 def _last(run: Run, field: str) -> Tensor:

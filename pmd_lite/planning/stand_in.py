@@ -31,7 +31,8 @@ TEXT_BYTES = 4.0
 
 @dataclass(frozen=True)
 class Facts:
-    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens."""
+    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens unless it
+    says source tokens."""
 
     pairs: tuple[str, ...]
     sizes: list[int]
@@ -44,10 +45,16 @@ class Facts:
     """Of a micro-batch, mean."""
     dev: list[float]
     """Of the whole dev set."""
+    src_per_trg: list[float]
+    """Source tokens of a training sentence to one target token of it, mean."""
+    dev_src: list[float]
+    """Source tokens of the whole dev set."""
     dev_sentences: list[float]
     test_sentences: list[int]
     text_bytes: float
     """Bytes of one translated sentence, mean over pairs."""
+    vocabulary: int
+    """Ids of the tokenizer."""
 
     @property
     def train_tokens(self) -> float:
@@ -177,9 +184,12 @@ def _facts(
         [float(np.maximum(split.src.lengths, split.trg.lengths).mean()) for split in train],
         [_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
+        [split.src_tokens / split.trg_tokens for split in train],
+        [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
         tested,
         text,
+        encoded.tokenizer.vocab_size,
     )
 
 
