@@ -89,12 +89,15 @@ def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
     epoch = _epoch(all_pairs, config)
     total = math.ceil(train.epochs * epoch) or train.steps
     steps = max(math.ceil(total / 10), round(total / epoch * _epoch(own, config)))
-    share = min(1.0, steps / total)
-    shorter = dataclasses.replace(
-        train, steps=min(steps, total), epochs=0.0, eval_every=max(1, round(share * (train.eval_every or epoch)))
-    )
-    optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
-    return dataclasses.replace(config, train=shorter, optim=optim)
+    shorter = of_length(config, min(steps, total), total)
+    every = max(1, round(min(1.0, steps / total) * (train.eval_every or epoch)))
+    return dataclasses.replace(shorter, train=dataclasses.replace(shorter.train, eval_every=every))
+
+
+def of_length(config: Config, steps: int, total: int) -> Config:
+    """The same for `steps` updates instead of `total`, with warm-up in proportion."""
+    optim = dataclasses.replace(config.optim, warmup=max(1, round(steps / total * config.optim.warmup)))
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, steps=steps, epochs=0.0), optim=optim)
 
 
 def _epoch(tokens: float, config: Config) -> int:

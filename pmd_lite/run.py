@@ -103,6 +103,22 @@ class Run:
         """Multiply-adds of the whole run; times 2 these are its FLOPs. Raises UserError as `cost` and `finished` do."""
         return sum(self._multiply_adds(self.finished).values())
 
+    @property
+    def compute_with_auxiliary(self) -> int:
+        """`compute`, and that of the runs it learnt from. Raises UserError as `compute` does."""
+        return sum(run.compute for run in (self, *self.auxiliary))
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """Updates of each student at the last evaluation, and those it was to make."""
+        last = self.evaluations()[-1]
+        return last["step"], last["total"]
+
+    @property
+    def counted(self) -> bool:
+        """Whether the compute of this finished run is known: an older version counted in target tokens."""
+        return "multiply_adds" in self.finished
+
     def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
         if "multiply_adds" not in line:
             raise UserError(f"{self.path}: an older version counted what this run computed, in target tokens instead "

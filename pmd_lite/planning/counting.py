@@ -210,11 +210,11 @@ class _Counter:
         self.work.searches += student == 0
         effort, trials = self.work.efforts["trial"], len(alphas)
         sets, rollback = self._trial_set(student), self.config.distill.resolved.rollback
-        for pair, (tokens, batches) in enumerate(sets):
+        for pair, (tokens, _) in enumerate(sets):
             asked = int((alphas[:, pair] > 0).sum())
             effort.backward += trials * tokens
             effort.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD * trials)
-            kept = rollback and asked > 1 and worth_keeping(round(tokens / batches), self.facts.vocabulary)
+            kept = rollback and asked > 1 and worth_keeping(round(self.facts.batch[pair]), self.facts.vocabulary)
             effort.add(self._taught(student, pair, tokens, min(asked, 1) if rollback else asked, asked, kept))
         effort.steps += trials * math.ceil(sum(batches for _, batches in sets) / self.config.train.accumulate)
         effort.forward += trials * sum(self.facts.dev)
