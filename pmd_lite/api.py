@@ -183,14 +183,15 @@ def _train(
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
     trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
+    trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         weights = start.weights()
         for student in trainer.students:
             load_weights(student.learner.model, weights)
     reason = trainer.run()
     rundir.finish(
-        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
-         "parameters": trainer.parameters}
+        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds,
+         "multiply_adds": trainer.cost.state_dict(), "parameters": trainer.parameters}
     )  # fmt: skip
     group.barrier()
 

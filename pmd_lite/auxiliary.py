@@ -30,6 +30,7 @@ from pmd_lite.interfaces import Clock
 from pmd_lite.methods import Method
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
+from pmd_lite.training.cost import Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
@@ -90,11 +91,15 @@ def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
     alone, together = (Clock.of(config, batches, waits=False) for batches in (own, all_pairs))
     total = together.total
     steps = max(math.ceil(total / 10), round(total / together.epoch * alone.epoch))
-    share = min(1.0, steps / total)
-    every = max(1, round(share * (train.eval_every or together.epoch)))
-    shorter = dataclasses.replace(train, steps=min(steps, total), epochs=0.0, eval_every=every)
-    optim = dataclasses.replace(config.optim, warmup=max(1, round(share * config.optim.warmup)))
-    return dataclasses.replace(config, train=shorter, optim=optim)
+    shorter = of_length(config, min(steps, total), total)
+    every = max(1, round(min(1.0, steps / total) * (train.eval_every or together.epoch)))
+    return dataclasses.replace(shorter, train=dataclasses.replace(shorter.train, eval_every=every))
+
+
+def of_length(config: Config, steps: int, total: int) -> Config:
+    """The same for `steps` updates instead of `total`, with warm-up in proportion."""
+    optim = dataclasses.replace(config.optim, warmup=max(1, round(steps / total * config.optim.warmup)))
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, steps=steps, epochs=0.0), optim=optim)
 
 
 def find_or_train(
@@ -154,7 +159,7 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
         if run.tokenizer.fingerprint != encoded.tokenizer.fingerprint:
             raise UserError(f"{run.path} has another tokenizer than this run: teacher and student need one vocabulary. "
                             "Train it with tokenizer= this run's, or leave it out of use")  # fmt: skip
-    device = pick_device(config.train.device, config.train.precision)
+    device, cost = pick_device(config.train.device, config.train.precision), Cost()
     models = [run.model().to(device).requires_grad_(False) for run in runs]
     settings = config.teacher
     if settings.md_criterion == "loss":
@@ -164,11 +169,17 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
             dataclasses.replace(encoded, pairs=(pair,), train=(train,), valid=(valid,))
             for pair, train, valid in zip(encoded.pairs, encoded.train, encoded.valid, strict=True)
         ]
-        scores = torch.cat([greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)])
+        found = [greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)]
+        scores = torch.cat([score for score, _ in found])
+        for model, (_, computed) in zip(models, found, strict=True):
+            cost.add("prepare", model, computed)
     kept = None
     if settings.md_cache:
         kept = TopKCache.build(cache, models, encoded.train, settings.md_top_k, config.train.tokens, device)
-    return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept}
+        for model, split in zip(models, encoded.train, strict=True):  # also when it was made before an interruption
+            cost.add("prepare", model, Tokens(split.src_tokens, split.trg_tokens))
+    prepared = cost.multiply_adds["prepare"]
+    return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept, "prepared": prepared}
 
 
 def _last(run: Run, field: str) -> Tensor:

@@ -35,8 +35,8 @@ STATE = 4 * FLOAT
 SAVED = 3 * FLOAT
 """Bytes a parameter takes in a checkpoint: no gradient."""
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "training": ("train", "teacher"), "search": ("trial",), "other looks": ("probe",), "evaluation": ("dev",),
-    "test translation": ("translation",), "auxiliary runs": ("auxiliary",),
+    "preparation": ("prepare",), "training": ("train", "teacher"), "search": ("trial",), "other looks": ("probe",),
+    "evaluation": ("dev",), "test translation": ("translation",), "auxiliary runs": ("auxiliary",),
 }  # fmt: skip
 """Parts of a run, and the purposes of `Work.efforts` that they are made of."""
 
@@ -98,6 +98,7 @@ class Estimate:
         since = f"after {work.clock.start:,}" if work.clock.start else "from the start"
         distilled = f", distilled {since}" if work.efforts["teacher"].teacher else ""
         return {
+            "preparation": "the teachers' dev scores, and their predictions where those are kept",
             "training": f"{work.clock.total:,} updates of {students}, each of {train.accumulate} x {train.tokens:,} "
             f"tokens at the most{distilled}",
             "search": f"{work.searches:,} searches for each student, {TRIALS} trials each",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, stopped_at
 
 import pmd_lite as pmd
 from pmd_lite import auxiliary
@@ -22,6 +22,7 @@ from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.run import Run
+from pmd_lite.training.cost import per_token
 
 # 64 stratified draws: every pair is trained on at least once.
 QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 16}
@@ -172,12 +173,40 @@ def test_lsmd_refuses_the_weights_of_another_number_of_students(
         train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
 
 
-def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def cached_passes(run: Run, encoded: EncodedCorpus) -> float:
+    """A forward pass of each pair's teacher over all training data of the pair."""
+    once = per_token(run.model())
+    return sum(once.multiply_adds(split.src_tokens, split.trg_tokens, 1, 1) for split in encoded.train)
+
+
+def test_what_is_prepared_counts_once_however_often_a_run_is_stopped(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
+    """The teachers' dev translations (A*) and their top-k; the cache is there already when the run continues."""
+    words: dict[str, Any] = {"md_cache": True, "score": False}
+    with stopped_at(6):
+        train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
+    run = train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
+    teachers = [one.path for one in run.auxiliary]
+    whole = train(tiny_corpus, "multi-distill", tmp_path / "whole", use=teachers, **words)
+    assert run.finished["multiply_adds"] == whole.finished["multiply_adds"]
+    prepared, cache = run.cost["prepare"], cached_passes(run, tiny_encoded)
+    once = per_token(run.model())
+    valid, pairs = tiny_encoded.valid, len(tiny_encoded.valid)
+    sentences, src = sum(len(split) for split in valid), sum(split.src_tokens for split in valid)
+    assert once.multiply_adds(src, sentences, 1, 1) <= prepared - cache <= once.multiply_adds(src, 64 * sentences, 1, 1)
+    assert pairs == len(teachers) == 6
+
+
+def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
     live = train(tiny_corpus, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
     cached = train(tiny_corpus, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
                    md_cache=True, use=[run.path for run in live.auxiliary])  # fmt: skip
     assert (tmp_path / "cached" / "teacher-topk").is_dir()
-    assert live.cost["teacher"] > 0 == cached.cost["teacher"]
+    assert live.cost["teacher"] > 0 == cached.cost["teacher"] == live.cost["prepare"]
+    assert cached.cost["prepare"] == cached.finished["multiply_adds"]["prepare"] == cached_passes(cached, tiny_encoded)
     a, b = (torch.tensor(run.evaluations()[-1]["dev_loss"]) for run in (live, cached))
     torch.testing.assert_close(a, b, rtol=0, atol=2e-2)  # the cache keeps 16-bit logits
     plain = train(tiny_corpus, "tau=1", tmp_path / "plain", dropout=0.0)

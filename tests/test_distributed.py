@@ -65,7 +65,7 @@ def same_run(a: Run, b: Run) -> None:
             assert x["dev_loss"] == pytest.approx(y["dev_loss"], rel=1e-4)
             assert known(x["train_kd"]) == pytest.approx(known(y["train_kd"]), rel=1e-3)
             assert x["p"] == pytest.approx(y["p"], rel=1e-4)
-            assert (x["tokens"], x["cost"], x["visits"]) == (y["tokens"], y["cost"], y["visits"])
+            assert (x["tokens"], x["multiply_adds"], x["visits"]) == (y["tokens"], y["multiply_adds"], y["visits"])
 
 
 @pytest.mark.parametrize("processes", [2, 4])

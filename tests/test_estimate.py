@@ -60,10 +60,10 @@ def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, m
     trainer = make_trainer(method, **{**LONG, **settings})
     trainer.run()
     work = counted(tiny_corpus, method, **{**LONG, **settings})
-    for purpose, tokens in trainer.cost.tokens.items():
+    for purpose, counted_there in trainer.cost.multiply_adds.items():
         # Dev sets are counted to the token. Which batches are drawn is luck, all the more in so short a run.
-        room = 0 if purpose == "dev" else 0.2 * tokens
-        assert work.passes[purpose] == pytest.approx(tokens, abs=room), purpose
+        room = 0 if purpose == "dev" else 0.2 * counted_there
+        assert work.cost[purpose] == pytest.approx(counted_there, abs=room), purpose
     lines = [line for line in trainer.rundir.metrics() if line.get("student") == 0]
     assert work.evaluations == sum(line["event"] == "eval" for line in lines) == 3
     assert work.searches == sum(line["event"] == "search" for line in lines)
@@ -74,8 +74,8 @@ def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, m
 def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_corpus: Corpus) -> None:
     work = counted(tiny_corpus, method, **{**LONG, "steps": 100})  # long enough for LSSD to have teachers
     needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1}.get(method, 0)
-    assert len(work.helpers) == needs and (work.efforts["auxiliary"].passes > 0) == (needs > 0)
-    assert (work.efforts["teacher"].passes > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
+    assert len(work.helpers) == needs and (work.efforts["auxiliary"].multiply_adds > 0) == (needs > 0)
+    assert (work.cost["teacher"] > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
 
 
 def test_uni_pmd_distils_each_pair_in_one_direction(tiny_corpus: Corpus) -> None:
@@ -159,7 +159,7 @@ def test_a_machine_twice_as_fast_takes_half_the_hours() -> None:
 def test_a_toy_run_costs_about_what_was_estimated(tiny_corpus: Corpus, tmp_path: Path) -> None:
     found = pmd.estimate(tiny_corpus, "auto-pmd", "toy", **QUICK)
     run = pmd.train(tiny_corpus, "auto-pmd", "toy", out=tmp_path / "run", show="off", **TINY)
-    assert sum(found.work.passes.values()) == pytest.approx(sum(run.finished["cost"].values()), rel=0.2)
+    assert sum(found.work.cost.values()) == pytest.approx(run.compute, rel=0.2)
     assert all(found.hours[part] > 0 for part in ("training", "search", "evaluation", "test translation"))
     assert found.hours["auxiliary runs"] == 0
     assert found.memory is not None and found.memory > 50e6  # a process with torch in it

@@ -379,6 +379,9 @@ widgets_12.method_picker(stored, "multidds-s")
 # Equal numbers of updates are not equal effort. A forward pass counts 1, one with its backward pass 3; everything counts:
 # students, teachers, trials, probes, the dev sets that any method looks at, and the *auxiliary* runs that some need
 # before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six bilingual models, LSMD an Auto-PMD run).
+# The stored runs were counted in target tokens times parameters. A comparison that you run today counts multiply-adds: source
+# tokens in the encoder, target tokens in decoder and output layer, no look-ups, and also greedy translations of dev sets,
+# cached predictions, and the second projection that a gate needs. A caption says which.
 
 # %%
 stored.costs()

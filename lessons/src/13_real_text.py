@@ -210,7 +210,8 @@ widgets_12.method_picker(stored, "auto-pmd model_2 (tau=5)")
 # %% [markdown]
 # ## The bill
 #
-# Two students, a teacher's pass for each batch, and the trials of the search: what did each system compute?
+# Two students, a teacher's pass for each batch, and the trials of the search: what did each system compute? (The stored runs were
+# counted in target tokens times parameters; runs of today are counted in multiply-adds, see lesson 12.)
 
 # %%
 stored.costs()

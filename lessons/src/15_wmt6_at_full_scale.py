@@ -325,9 +325,9 @@ corpus = pmd.load_corpus(folder)
 print(dict(zip(corpus.pairs, corpus.sizes)))
 before = pmd.estimate(corpus, "auto-pmd", "wmt6", tokens_per_second=25_000, **settings)
 run = pmd.train(corpus, "auto-pmd", "wmt6", out=place / "auto-pmd", show=show, **settings)
-counted = before.work.passes
-rows = [[what, counted[what] / 1e6, passes / 1e6] for what, passes in run.cost.items() if passes]
-Table(["million passes times tokens", "counted before", "counted by the run"], rows, best=None, digits=2)
+counted = before.work.cost
+rows = [[what, counted[what] / 1e9, spent / 1e9] for what, spent in run.cost.items() if spent]
+Table(["billion multiply-adds", "counted before", "counted by the run"], rows, best=None, digits=2)
 
 # %% [markdown]
 # **What to notice.** `estimate` moved the clock of the real sampler and distiller from the first update to the last without computing

@@ -504,7 +504,7 @@ if MarianMTModel is not None:
 METHODS["frozen"] = Method("frozen", ("tau=1",), Frozen, "4", "one finished teacher for all pairs", "lesson 16")
 short = {**settings, "steps": settings["eval_every"]}
 learner = pmd.train(corpus, "frozen", out=runs_in / "frozen", show="off", score=False, **short)
-print(learner.labels, {kind: tokens > 0 for kind, tokens in learner.cost.items() if kind in ("train", "teacher")})
+print(learner.labels, {kind: spent > 0 for kind, spent in learner.cost.items() if kind in ("train", "teacher")})
 
 # %% [markdown]
 # **What stands in the way of a real one.** A model from the hub brings its own vocabulary, and distillation word by word needs *one*

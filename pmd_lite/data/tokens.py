@@ -114,6 +114,11 @@ class EncodedSplit:
         """Target tokens, EOS (and decoder tag) included."""
         return int(self.trg.lengths.sum())
 
+    @property
+    def src_tokens(self) -> int:
+        """Source tokens, EOS (and encoder tag) included."""
+        return int(self.src.lengths.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:

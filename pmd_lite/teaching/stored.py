@@ -19,6 +19,11 @@ from pmd_lite.teaching.style import XY, LessonFigure
 BASELINE = "tau=1"
 CHANCE = 0.05
 """How often a mark appears where there is nothing to mark (`evaluation.significance`)."""
+FORMERLY = (
+    "as older versions did, target tokens (once for a forward pass, three times with the backward pass) times all "
+    "parameters; without second projections, top-k caches and the length of greedy translations"
+)
+"""What stored compute counts where the file does not say."""
 _OF = {"mean": "all pairs", "HRL": "large pairs", "LRL": "small pairs"}
 
 
@@ -27,7 +32,7 @@ class StoredComparison:
     """What `Comparison.summary()` wrote, and every figure that can be drawn from it.
 
     systems: {label: its part of the summary}, in the order of the comparison. compute: {method: {purpose: cost}} in
-    multiples of the first method's total. command: how to make it again, "" if the file does not say.
+    multiples of the first method's total; counted: what of. command: how to make it again, "" if the file does not say.
     """
 
     corpus: str
@@ -39,6 +44,7 @@ class StoredComparison:
     systems: Mapping[str, Mapping[str, Any]]
     compute: Mapping[str, Mapping[str, float]]
     command: str
+    counted: str
 
     @classmethod
     def load(cls, path: Path) -> StoredComparison:
@@ -47,7 +53,8 @@ class StoredComparison:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             systems = {system["label"]: system for system in data["systems"]}
             stored = cls(data["corpus"], data["sizes"], data["seeds"], data["equal"], data["groups"],
-                         data["overrides"], systems, data["costs"], data.get("command", ""))  # fmt: skip
+                         data["overrides"], systems, data["costs"], data.get("command", ""),
+                         data.get("counted", FORMERLY))  # fmt: skip
             lost = {pair for of in systems.values() for run in of["bleu"] for pair, bleu in run.items() if bleu is None}
             if lost:
                 raise UserError(f"no BLEU for {', '.join(sorted(lost))}, whose tokenizer was missing")
@@ -119,7 +126,7 @@ class StoredComparison:
         caption = (
             f"{self.corpus}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± standard deviation. diff: from "
             f"{BASELINE}, with ▲ or ▼ where p < {CHANCE:g}. Losses: dev, nats per token. compute: in multiples of the "
-            "first method's"
+            f"first method's; counted: {self.counted}"
         )
         return Table(columns, rows, best=best, digits=1, caption=caption)
 
@@ -151,7 +158,8 @@ class StoredComparison:
             for method, total in totals.items()
         ]
         columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-        return Table(columns, rows, best=None, caption=f"All made {made:,} updates of each student here")
+        caption = f"All made {made:,} updates of each student here. Compute: {self.counted}"
+        return Table(columns, rows, best=None, caption=caption)
 
     # ---- figures
 

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import Config, DistillConfig
-from pmd_lite.data.batching import Batch, eval_batches
+from pmd_lite.data.batching import Batch, Draw, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
-from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import Group, check_enough_work, current, shared
 from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
@@ -111,8 +111,8 @@ class Trainer:
         """Parameters of one student."""
         return sum(p.numel() for p in self.students[0].learner.model.parameters())
 
-    def dev_bleu(self, model: Transformer) -> Tensor:
-        """[pair] BLEU of a model's greedy translations of the dev set, float64."""
+    def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
+        """[pair] BLEU of a model's greedy translations of the dev set, float64, and the tokens computed for them."""
         return greedy_bleu(model, self.encoded, self.config)
 
     def update(self, student: Student) -> int:
@@ -141,15 +141,26 @@ class Trainer:
         return sums
 
     def record(self, student: Student, plan: Plan, sums: Tensor) -> None:
-        """Enter an update's passes and losses."""
+        """Enter an update's cost and losses."""
         for draw, alpha in zip(plan.draws, plan.alphas, strict=True):
-            self.cost.add("train", draw, FORWARD_AND_BACKWARD)
-            self.cost.add("teacher", draw, FORWARD * self._passes(student.index, draw.pair, alpha))
+            self.cost.add("train", student.learner.model, draw, FORWARD_AND_BACKWARD)
+            if alpha:
+                self.count_teaching("teacher", student.index, draw, FORWARD, 1)
         student.note(plan.draws, sums, self.clock.step)
 
-    def _passes(self, student: int, pair: int, alpha: float) -> int:
-        """Teachers that are asked at this weight."""
-        return len(self.distiller.teachers(student, pair)) if alpha else 0
+    def count_teaching(
+        self, purpose: str, student: int, batch: Batch | Draw, passes: int, listeners: int, kept: bool = False
+    ) -> None:
+        """Enter what a batch's teachers compute, and what a gate does.
+
+        passes: of each teacher. listeners: models that are taught by what it says; each projects the teacher's states
+        for itself, once for the loss and once more for a gate, unless they are `kept` projected.
+        """
+        looks = 2 if self.distiller.gated else 1
+        for teacher, _ in self.distiller.teachers(student, batch.pair):
+            self.cost.add(purpose, teacher, batch, passes, 1 if kept else looks * listeners)
+        # Before it is trained on, a gated batch is projected by the student, too: its own gold log-probabilities.
+        self.cost.add(purpose, self.students[student].learner.model, batch, 0, (looks - 1) * listeners)
 
     # ---- the loop
 
@@ -234,7 +245,7 @@ class Trainer:
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
-            "cost": self.cost.state_dict(),
+            "multiply_adds": self.cost.state_dict(),
         }  # fmt: skip
 
     def _converged(self) -> bool:
