@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
 from pmd_lite.training.rundir import write_json
 
 Equal = Literal["tokens", "compute"]
@@ -109,8 +110,12 @@ class _Plan:
     def config(self, entry: Entry, seed: int, **more: Any) -> Config:
         """The configuration of one run."""
         words = {**self.overrides, **entry.overrides, "seed": seed, **more}
-        config = preset(self.preset_name, **words)
+        config = configured(self.preset_name, self._direction, entry.row.name, words)
         return self.start.configure(config, words) if self.start else config
+
+    @cached_property
+    def _direction(self) -> str:
+        return load_corpus(self.corpus, **self.corpus_options).direction
 
     def job(self, entry: Entry, seed: int, folder: str, **more: Any) -> dict[str, Any]:
         """Arguments of `train` for one run."""

@@ -31,7 +31,7 @@ class AutoPMD(NoDistillation):
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch. Once mu is 0, `update` searches nothing."""
-        return clock.every(self.config.update_every, clock.start)
+        return clock.every(self.interval(clock), clock.start)
 
     def update(self, probe: Probe) -> Events:
         """One search: Alg. 2 for student 1, then for student 2."""

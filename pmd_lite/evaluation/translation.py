@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -29,9 +30,12 @@ def translate_ids(
     Args:
         model: in eval mode.
         sources: ids of each sentence, encoder tag and EOS included.
-        limit: longest source and target in tokens.
+        limit: longest source and target in tokens; a longer source is cut, with a warning.
         budget: padded source tokens in one batch at the most.
     """
+    if cut := sum(len(ids) > limit for ids in sources):
+        warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "
+                      "their ends are not translated", stacklevel=2)  # fmt: skip
     sources = [list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in sources]
     order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), i))
     out = [""] * len(sources)

@@ -64,9 +64,10 @@ class Trainer:
 
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
-        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0,
+        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.notes = notes  # said when training begins
         self.group = current()
         self.together = config.train.turns == "together"
         self.device = check_machine(config, self.group, len(samplers))
@@ -163,7 +164,7 @@ class Trainer:
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
                 progress.say(f"{self.name}  precision {precision.why}")
-            for line in self.plan_of_passes():
+            for line in (*self.notes, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
