@@ -205,8 +205,10 @@ class _Counter:
                 batches += max(1.0, count / one)
             return tokens, batches
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        mean = sum(facts.batch_tokens(self.shares(student)))
-        return updates * config.train.accumulate * mean, float(updates * config.train.accumulate)
+        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream; its own
+        streams = zip(mixed, (1, student), strict=True)
+        tokens = sum(number * sum(facts.batch_tokens(self.shares(of))) for number, of in streams)
+        return config.train.accumulate * tokens, float(config.train.accumulate * updates)
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
         """The same direction every time."""
