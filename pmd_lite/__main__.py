@@ -51,8 +51,8 @@ class RunArguments:
     method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
     """A row of `python -m pmd_lite methods`, or tau=X."""
     preset: Annotated[str, arg(aliases=["-p"])] = "toy"
-    """toy, small, ted8 or wmt6: the defaults of all the options below. ted8 and wmt6 take alpha, LSSD's weight and, with
-    --fidelity released, more by the corpus's direction and the method; shown are those of auto-pmd into English."""
+    """toy, small, ted8 or wmt6: the defaults of all the options below. In ted8 and wmt6 some of them depend on the
+    direction of the corpus, the method and --fidelity; shown are those of auto-pmd into English."""
     direction: Literal["m2o", "o2m"] | None = None
     """Turn the pairs round: many into one, or one into many."""
     strict: bool = True

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pmd_lite.config import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
+from pmd_lite.config_rivals import TeacherConfig
 from pmd_lite.errors import UserError
-from pmd_lite.published import settings
+from pmd_lite.published import LSSD_SCRIPTS, settings
 
 PRESETS: dict[str, Config] = {
     "toy": Config(
@@ -41,8 +42,10 @@ PRESETS: dict[str, Config] = {
         model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True, max_len=1024),
         optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
         train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),
+        teacher=TeacherConfig(lssd_weight=LSSD_SCRIPTS["wmt6", "m2o"].weight),
     ),
 }
+"""Those of ted8 and wmt6 as for Auto-PMD into English, by the paper's text."""
 
 
 def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overrides: Any) -> Config:

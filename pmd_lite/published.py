@@ -97,9 +97,9 @@ MULTI_DISTILL: Mapping[str, Mapping[str, Any]] = {
     "paper": {"md_weight": 0.5, "md_temperature": 1.0, "md_top_k": 8, "md_rule": "threshold", "md_margin": 1.0},
     "code": {"md_weight": 0.9, "md_temperature": 0.6, "md_top_k": 4, "md_rule": "fix", "md_margin": 1.0},
 }
-"""Multi-Distill's settings: Tan et al. 2019 in their paper, and the defaults of github.com/RayeRen/multilingual-kd-pytorch
-(commit a369a3e). There are none for a data set or a direction of this paper, which does not say what it took. The
-presets have the first; give the second by hand."""
+"""Multi-Distill's settings: Tan et al. 2019 in their paper, and the defaults of their code, commit a369a3e of
+github.com/RayeRen/multilingual-kd-pytorch. There are none for a data set or a direction of this paper, which does not
+say what it took. The presets have the first; give the second by hand."""
 
 
 def settings(name: str, direction: str, method: str, fidelity: str) -> dict[str, Any]:
