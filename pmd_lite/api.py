@@ -24,7 +24,8 @@ from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
+from pmd_lite.published import remark
 from pmd_lite.run import Run
 from pmd_lite.training.disk import explained
 from pmd_lite.training.distributed import Group, check_enough_work, current, joined
@@ -90,7 +91,8 @@ def train(
 
     Args:
         method: a name of the method table (`pmd_lite.METHODS`), or "tau=X".
-        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config.
+        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config, which is taken as it is. ted8 and wmt6 take what
+            was published for the direction of the corpus and for the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
         resume: "auto" continues an interrupted run to the same bits and returns a finished one as it is; "never"
@@ -107,10 +109,8 @@ def train(
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
-    config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
-    if overrides and not isinstance(preset_name, str):
-        raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
+    config = configured(preset_name, corpus.direction, row.name, overrides)
     start = Imported(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
@@ -132,7 +132,8 @@ def train(
             _open(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
         if not group.rank_0s(rundir.finished):
             shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start)
+            note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
         run = Run(path)
         if score and not group.rank:
             _give_scores(run, corpus, config.train.tokenize)
@@ -167,7 +168,7 @@ def _check_machine(config: Config, group: Group, row: Method, helped: bool) -> N
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None, start: Imported | None,
+    shared: Path | None, start: Imported | None, note: str,
 ) -> None:  # fmt: skip
     group = current()
     with group.first():
@@ -182,7 +183,8 @@ def _train(
         resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
-    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
+    notes = [*([note] if note else []), *encoded.left_out]
+    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes)
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         weights = start.weights()

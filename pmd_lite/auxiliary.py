@@ -193,7 +193,7 @@ def _last(run: Run, field: str) -> Tensor:
 
 def _best_losses(runs: Sequence[Run]) -> Tensor:
     """[pair] dev loss of each bilingual run's best weights."""
-    return torch.tensor([min(line["dev_loss"][0] for line in run.evaluations()) for run in runs], dtype=torch.float64)
+    return torch.tensor([value for run in runs for value in run.best_dev_loss().values()], dtype=torch.float64)
 
 
 def _piece_counts(encoded: EncodedCorpus) -> list[dict[int, int]]:

@@ -22,7 +22,7 @@ from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import write_json
 
@@ -122,7 +122,7 @@ class _Plan:
     def config(self, entry: Entry, seed: int) -> Config:
         """The configuration of one run."""
         words = {**self.overrides, **entry.overrides, "seed": seed}
-        config = preset(self.preset_name, **words)
+        config = configured(self.preset_name, self.texts.direction, entry.row.name, words)
         return self.start.configure(config, words) if self.start else config
 
     def job(self, entry: Entry, seed: int, folder: str, **words: Any) -> dict[str, Any]:

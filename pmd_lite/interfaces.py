@@ -46,6 +46,8 @@ class Clock:
         train = config.train
         epoch = max(1, math.ceil(batches / train.accumulate))
         total = math.ceil(train.epochs * epoch) or train.steps
+        if train.epochs and train.max_steps:
+            total = min(total, train.max_steps)
         return cls(0, total, epoch, round(config.distill.resolved.start * total) if waits else 0)
 
     def at(self, step: int) -> Clock:

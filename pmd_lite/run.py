@@ -30,6 +30,7 @@ from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
@@ -144,8 +145,15 @@ class Run:
         return dict(line["multiply_adds"])
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
-        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
-        kept = min(self.evaluations(student), key=lambda line: sum(line["dev_loss"]))
+        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
+        rule = self.config.distill.resolved.best
+
+        def value(line: dict[str, Any]) -> float:
+            if "dev_tokens" not in line:  # runs of before there was a choice
+                return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
+            return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
+
+        kept = min(self.evaluations(student), key=value)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models
@@ -156,7 +164,7 @@ class Run:
         return Tokenizer.load(self.path / "tokenizer")
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
-        """A trained student in eval mode: "best" has the lowest mean dev loss, "latest" the last weights."""
+        """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
         if not 0 <= student < len(self.labels):
             raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)

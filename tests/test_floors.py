@@ -17,6 +17,7 @@ FLOORS = {
     "config_checks": 1,
     "config_rivals": 1,
     "presets": 1,
+    "published": 1,
     "interfaces": 3,
     "data": 2,
     "model": 3,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -29,7 +30,7 @@ def translate_ids(
     Args:
         model: in eval mode.
         sources: ids of each sentence, encoder tag and EOS included.
-        limit: longest source and target in tokens.
+        limit: longest source and target in tokens; a longer source is cut, with a warning.
         budget: padded source tokens in one batch at the most.
     """
     found = search(
@@ -60,6 +61,9 @@ def search(
     length_penalty: float = 1.0,
 ) -> list[Hypothesis]:
     """The best hypothesis for each sentence; arguments as in `translate_ids`."""
+    if cut := sum(len(ids) > limit for ids in sources):
+        warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "
+                      "their ends are not translated", stacklevel=2)  # fmt: skip
     sources = [shortened(ids, limit) for ids in sources]
     order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), i))
     out = [Hypothesis([], 0.0)] * len(sources)

@@ -243,9 +243,10 @@ class _Counter:
             chosen = trial_sentences(facts.sizes, facts.per_batch, config.distill.trial_ratio)
             rows = zip(chosen, facts.tokens, facts.per_batch, strict=True)
             return [(count * each, max(1.0, count / one)) for count, each, one in rows]
-        draws = (int(config.distill.trial_ratio * self.clock.epoch) + 1) * config.train.accumulate
-        shares = self.shares(student).tolist()
-        return [(draws * p * tokens, draws * p) for p, tokens in zip(shares, facts.batch, strict=True)]
+        updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
+        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream; its own
+        draws = sum(config.train.accumulate * n * self.shares(of) for n, of in zip(mixed, (1, student), strict=True))
+        return [(n * tokens, n) for n, tokens in zip(cast(Tensor, draws).tolist(), facts.batch, strict=True)]
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
         """The same direction every time."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pmd_lite.config import Config
+from pmd_lite.config import Best, Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
@@ -20,6 +20,21 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import Tokens
 from pmd_lite.training.distributed import ALONE, Group
 from pmd_lite.training.learner import Learner
+
+
+def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float], rule: Best) -> float:
+    """The number by which a student's weights are kept: those with the lowest, the earliest of equals.
+
+    Args:
+        losses: [2, pair] NLL and label-smoothed cross-entropy, nats per target token.
+        tokens: [pair] target tokens of the dev sets.
+        rule: "mean": NLL, every pair counts the same. "pooled-smoothed": the smoothed loss per token of all dev sets.
+    """
+    nll, smoothed = torch.as_tensor(losses, dtype=torch.float64)
+    if rule == "mean":
+        return float(nll.mean())
+    weight = torch.as_tensor(tokens, dtype=torch.float64)
+    return float((smoothed * weight).sum() / weight.sum())
 
 
 def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: Group = ALONE) -> Tensor:

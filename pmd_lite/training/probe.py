@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.data.batching import Batch, collate
+from pmd_lite.data.batching import Batch, Draw, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
 from pmd_lite.distillation.targets import worth_keeping
@@ -146,12 +146,21 @@ class ModelProbe:
         if config.distill.resolved.trial_data == "per-pair":
             seed = (config.train.seed, 4, self.clock.step)
             return per_pair_trial_set(trainer.encoded, config.distill.trial_ratio, config.train.tokens, seed)
-        # The head of the coming epoch, drawn as training will draw it, and drawn again by training afterwards.
-        owner = trainer.students[student]
-        before = owner.schedule.state_dict(), [stream.state_dict() for stream in owner.streams]
-        updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        batches = [draw.batch() for _ in range(updates) for draw in owner.draw(config.train.accumulate)]
-        owner.schedule.load_state_dict(before[0])
-        for stream, state in zip(owner.streams, before[1], strict=True):
-            stream.load_state_dict(state)
-        return batches
+        return self._head(student)
+
+    def _head(self, student: int) -> list[Batch]:
+        """The first updates of the coming epoch, which training draws again afterwards.
+
+        As released, model_1's are of both streams: every second update, from the first on, is one of model_2's, and
+        what model_1 would have drawn in its place is left out.
+        """
+        config, students = self._trainer.config, self._trainer.students
+        own, size = students[student], config.train.accumulate
+        before = [(one, one.position()) for one in students]
+        draws: list[Draw] = []
+        for update in range(int(config.distill.trial_ratio * self.clock.epoch) + 1):
+            mine = own.draw(size)
+            draws += students[1].draw(size) if student == 0 and update % 2 == 0 else mine
+        for one, position in before:
+            one.go_to(position)
+        return [draw.batch() for draw in draws]

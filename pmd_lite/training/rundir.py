@@ -164,7 +164,7 @@ class RunDir:
         return events
 
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """The weights with a student's lowest mean dev loss so far."""
+        """A student's best weights so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
         write_atomic(target, lambda p: save_weights(model, p))
 

@@ -28,7 +28,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
-from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.dev import greedy_bleu, kept_by
 from pmd_lite.training.distributed import Group, check_enough_work, current, shared
 from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
@@ -64,9 +64,10 @@ class Trainer:
 
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
-        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0,
+        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.notes = notes  # said when training begins
         self.group = current()
         self.together = config.train.turns == "together"
         self.device = check_machine(config, self.group, len(samplers))
@@ -174,7 +175,7 @@ class Trainer:
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
                 progress.say(f"{self.name}  precision {precision.why}")
-            for line in self.plan_of_passes():
+            for line in (*self.notes, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
@@ -225,9 +226,10 @@ class Trainer:
                 f"model_{student.index + 1} diverged: dev losses after update {self.clock.step} are {now}. Lower lr "
                 f"({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state"
             )
-        mean = float(losses[0].mean())
-        if mean < student.best:
-            student.best, student.best_step, student.stale = mean, self.clock.step, 0
+        dev_tokens = [split.trg_tokens for split in self.encoded.valid]
+        kept = kept_by(losses, dev_tokens, self.config.distill.resolved.best)
+        if kept < student.best:
+            student.best, student.best_step, student.stale = kept, self.clock.step, 0
             self.rundir.save_best(student.index, student.learner.model.state_dict())
         else:
             student.stale += 1
@@ -240,7 +242,7 @@ class Trainer:
         return {
             "event": "eval", "step": self.clock.step, "total": self.clock.total, "epoch": self.clock.epoch,
             "student": student.index,
-            "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
+            "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(), "dev_tokens": dev_tokens,
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
