@@ -1,4 +1,4 @@
-"""What was published for a data set and a direction is what a run of ted8 or wmt6 takes, unless options say otherwise."""
+"""What was published for a data set and a direction is what a run of ted8 or wmt6 takes, unless options differ."""
 
 from __future__ import annotations
 
