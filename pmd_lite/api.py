@@ -30,13 +30,10 @@ from pmd_lite.run import Run
 from pmd_lite.training.disk import explained
 from pmd_lite.training.distributed import Group, check_enough_work, current, joined
 from pmd_lite.training.progress import Show
-from pmd_lite.training.rundir import Onlooker, RunDir, write_json
+from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
 from pmd_lite.training.weights import load_weights
 
-FORMAT = 2
-"""What the numbers of a run mean; config.json holds it. 2: an epoch is a pass over the data, P(l) a share of sentences,
-weight decay is decoupled. Runs of format 1 have no such number."""
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
 

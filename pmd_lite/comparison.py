@@ -22,7 +22,7 @@ from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run
 from pmd_lite.training.cost import COUNTED, PURPOSES
-from pmd_lite.training.rundir import read_json, write_atomic, write_json
+from pmd_lite.training.rundir import FORMAT, read_json, write_atomic, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -271,7 +271,7 @@ class Comparison:
         return {"corpus": self.corpus.name, "sizes": dict(zip(self.corpus.pairs, self.corpus.sizes, strict=True)),
                 "seeds": self.seeds, "equal": self.folder, "overrides": self.about["overrides"],
                 "preset": self.about["preset"], "groups": [list(high), list(low)], "systems": systems,
-                "costs": costs, "counted": COUNTED, "notes": self.said_beside()}  # fmt: skip
+                "format": FORMAT, "costs": costs, "counted": COUNTED, "notes": self.said_beside()}  # fmt: skip
 
     def said_beside(self) -> list[str]:
         """Every signature behind the table once, and why a BLEU is missing: lines to print below it."""

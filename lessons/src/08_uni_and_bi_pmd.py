@@ -370,7 +370,7 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 #
 # (The last script is named after Bi-PMD but switches on the rule of Uni-PMD.) The best value differs from setting to setting, which the paper's appendix says too, and takes as an
 # argument for searching the weights automatically. We made the same measurement on `longtail`, with these commands, the
-# first with one seed:
+# first with one seed. (An older version of the library made these runs; `docs/methods.md` says what was wrong then.)
 
 # %%
 alphas = AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")

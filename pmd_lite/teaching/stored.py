@@ -15,6 +15,7 @@ from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.teaching.comparison import cost_bars, frontier_many, probability_panels
 from pmd_lite.teaching.figures_12 import curve_and_point
 from pmd_lite.teaching.style import XY, LessonFigure
+from pmd_lite.training.rundir import caution
 
 BASELINE = "tau=1"
 CHANCE = 0.05
@@ -45,6 +46,8 @@ class StoredComparison:
     compute: Mapping[str, Mapping[str, float]]
     command: str
     counted: str
+    caution: str = ""
+    """What captions add when an older version made the runs."""
 
     @classmethod
     def load(cls, path: Path) -> StoredComparison:
@@ -54,7 +57,7 @@ class StoredComparison:
             systems = {system["label"]: system for system in data["systems"]}
             stored = cls(data["corpus"], data["sizes"], data["seeds"], data["equal"], data["groups"],
                          data["overrides"], systems, data["costs"], data.get("command", ""),
-                         data.get("counted", FORMERLY))  # fmt: skip
+                         data.get("counted", FORMERLY), caution(data))  # fmt: skip
             lost = {pair for of in systems.values() for run in of["bleu"] for pair, bleu in run.items() if bleu is None}
             if lost:
                 raise UserError(f"no BLEU for {', '.join(sorted(lost))}, whose tokenizer was missing")
@@ -126,7 +129,7 @@ class StoredComparison:
         caption = (
             f"{self.corpus}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± standard deviation. diff: from "
             f"{BASELINE}, with ▲ or ▼ where p < {CHANCE:g}. Losses: dev, nats per token. compute: in multiples of the "
-            f"first method's; counted: {self.counted}"
+            f"first method's; counted: {self.counted}{self.caution}"
         )
         return Table(columns, rows, best=best, digits=1, caption=caption)
 
@@ -158,7 +161,7 @@ class StoredComparison:
             for method, total in totals.items()
         ]
         columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-        caption = f"All made {made:,} updates of each student here. Compute: {self.counted}"
+        caption = f"All made {made:,} updates of each student here. Compute: {self.counted}{self.caution}"
         return Table(columns, rows, best=None, caption=caption)
 
     # ---- figures
