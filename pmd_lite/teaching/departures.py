@@ -78,6 +78,8 @@ DEPARTURES: Sequence[Departure] = (
        "distillation/losses.py"),
     _D("order of the students", "model_2 learns from the updated model_1", "the same", "as both",
        "training/trainer.py", "train.turns=together"),
+    _D("random numbers", "not said", "one seed for both models' dropout at an update, a batch order that a resume changes",
+       "each student, update and micro-batch its own; a resume changes nothing", "training/learner.py", "train.seed=2"),
     _D("averaging the two models", "none", "an option, off", "none", "training/trainer.py"),
     # ---- data
     _D("an update", "one batch of one pair", "one batch of one pair on each GPU, 8 or 16, normalised together",
@@ -92,6 +94,10 @@ DEPARTURES: Sequence[Departure] = (
        "goes round again until it fills a batch", "data/batching.py"),
     _D("an epoch", "not said", "as many sentences as the corpus has, for every tau",
        "as many updates as one pass takes, from the batches really cut, for every student and tau", "interfaces.py"),
+    _D("cutting batches", "not said", "filled one after another, by length of the longer side", "as few, but evenly filled",
+       "data/batching.py"),
+    _D("padding, first input", "not said", "source padded on the left; the decoder starts with EOS",
+       "padded on the right; it starts with BOS", "data/batching.py"),
     _D("long sentences", "not said", "at most 1,024 tokens", "the same in ted8 and wmt6; longer pairs are left out of "
        "train and valid with a word, longer test sources cut with a warning", "data/tokens.py", "model.max_len=256"),
     _D("tags", "target tag at the source", "source tag at the encoder (many to one), target tag predicted first",
@@ -116,6 +122,7 @@ DEPARTURES: Sequence[Departure] = (
        "70 and 300; the scripts' with fidelity=released", "published.py", "train.max_steps=200000"),
     _D("precision", "half", "fp16 with fp32 masters", "fp16 autocast over fp32 weights in ted8 and wmt6",
        "training/precision.py", "train.precision=bf16"),
+    _D("checkpoints on disk", "not said", "WMT-6 all epochs, TED best and last", "latest and best", "training/rundir.py"),
     _D("best checkpoint", "not said", "lowest label-smoothed dev loss per token, all pairs pooled",
        "lowest mean over pairs of the NLL; the code's with fidelity=released", "training/dev.py",
        "distill.best=pooled-smoothed"),
