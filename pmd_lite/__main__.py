@@ -187,7 +187,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         chosen = _preset_of(words)
         named = _named(words)
-        to_train, to_estimate = (of.of_preset(chosen, named) for of in (TrainArguments, EstimateArguments))
+        to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
             """Train one method on one corpus, then translate and score its test sets."""
