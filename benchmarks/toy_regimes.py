@@ -50,7 +50,8 @@ def main() -> None:
                 store[world].setdefault(label, []).append({pair: round(v, 3) for pair, v in values.items()})
     shown = [word for word in sys.argv[1:] if word not in ("--runs", str(words.runs))]
     command = "python -m benchmarks.toy_regimes " + " ".join(f'"{word}"' if " " in word else word for word in shown)
-    write_json(words.out, {"format": FORMAT, "command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups})
+    stored = {"format": FORMAT, "command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups}
+    write_json(words.out, stored)
     print(f"written: {words.out}")
 
 

@@ -1,8 +1,9 @@
-"""What was published for a data set and a direction is what a run of ted8 or wmt6 takes, unless options differ."""
+"""A run of ted8 or wmt6 takes what was published for its data set and direction, unless options say otherwise."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,22 @@ def test_train_takes_the_values_of_the_corpus_and_writes_them_down(tiny_corpus: 
     assert (run.config.distill.alpha, run.config.teacher.lssd_weight) == (0.3, 2.5)
 
 
+def test_a_run_begins_with_what_it_leaves_out_and_cuts_test_sentences_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, long = [(f"the red {i}", f"the red {i}") for i in range(20)], [("red sea " * 12, "the sea")]
+    valid = [(f"a red {i}", f"a red {i}") for i in range(4)] + [("sea red " * 12, "a sea")]
+    test = [(f"one red {i}", f"one red {i}") for i in range(4)] + [("blue sea " * 12, "one sea")]
+    texts = {pair: {"train": short + long, "valid": valid, "test": test} for pair in ("fr-en", "fr-de", "en-fr")}
+    corpus = Corpus.from_texts("three", texts, strict=False, allow_leakage=True)
+    with pytest.warns(UserWarning, match="1 of 5 source sentences are longer than max_len=24 tokens"):
+        run = pmd.train(corpus, "lssd", "wmt6", out=tmp_path / "run", show="lines", max_len=24, **SMALL)
+    said = capsys.readouterr().out
+    assert "many to many: preset wmt6 takes its values for many into one" in said
+    assert any("in no dev loss" in line and "fr-en 1 of 5" in line for line in said.splitlines())
+    assert run.config.teacher.lssd_weight == 2.0
+
+
 def test_estimate_knows_the_direction_of_sizes_and_of_a_corpus(tiny_corpus: Corpus) -> None:
     words: dict[str, Any] = {"tokens_per_second": 1e6, "fidelity": "released"}
     sizes = {"en-fr": 90_000, "en-tr": 9_000}
@@ -128,8 +145,7 @@ def test_estimate_knows_the_direction_of_sizes_and_of_a_corpus(tiny_corpus: Corp
 
 
 def test_compare_gives_each_method_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pmd_lite import compare as module
-
+    module = importlib.import_module("pmd_lite.compare")  # the package's own `compare` is the function
     asked: list[dict[str, Any]] = []
 
     def note(jobs: Any, *rest: Any, **more: Any) -> list[UserError]:

@@ -141,4 +141,4 @@ def test_results_of_an_older_version_are_marked(tmp_path: Path) -> None:
         path.write_text(json.dumps({**data, **({"format": format_} if format_ else {})}), encoding="utf-8")
         stored = StoredComparison.load(path)
         for table in (stored.table(), stored.equal_compute(["tau=1"])):
-            assert ("older version" in table.caption) == marked
+            assert ("made by an older version" in table.caption) == marked

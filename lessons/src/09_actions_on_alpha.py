@@ -228,7 +228,7 @@ print(f"kept as logit, float64: {torch.sigmoid(logits).item():.6f}")
 # **What to notice.** In float32 the weight was rounded to exactly 1, a fixed point, and stayed there for good: the model
 # would never again listen to a reference translation. The library therefore keeps the logit and computes $\alpha$ from it.
 # The authors' program guards against 1 in another way: it cuts $\alpha$ off at 0.98 before it takes the logit. Then up and
-# down no longer cancel, and a large weight loses ground by being tried out:
+# down no longer cancel, and a large weight loses ground by being tried out (ours does the same with `alpha_clip=0.98`):
 
 # %%
 large = torch.tensor(0.97, dtype=torch.float64)

@@ -178,7 +178,8 @@ Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], ro
 # %% [markdown]
 # **What to notice.** Of the smallest pairs most sentences are in the trial set. (They have been seen often before, so
 # a trial does not teach much that is new; it tries other weights on them.) The released code does something else: it takes the first
-# $\rho$ of the batches of the coming epoch, whatever pairs they are of. With $\tau=1$ a tiny pair may then be missing, and its
+# $\rho$ of the batches of the coming epoch, whatever pairs they are of, and for `model_1` it puts a batch of `model_2`'s stream
+# in the place of every second one. With $\tau=1$ a tiny pair may then be missing, and its
 # row of $R$ differs between trials only because the *others* were trained.
 
 # %% [markdown]
