@@ -268,8 +268,8 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
     print(f"{label:14s} draws a small pair {small:.0%} of the time at the end")
 
 # %% [markdown]
-# **What to notice.** MultiDDS-S and MultiUAT move slowly to the point where UniMax starts. chi-IBR solves a new problem
-# each epoch, so it swings: a pair that was just trained hard looks easy in the next round.
+# **What to notice.** MultiDDS-S and MultiUAT move slowly to the probabilities that UniMax has from the first step. chi-IBR
+# solves a new problem each epoch, so it swings: a pair that was just trained hard looks easy in the next round.
 
 # %% [markdown]
 # ## Teachers that stand still
@@ -383,10 +383,10 @@ widgets_12.method_picker(stored, "multidds-s")
 # %% [markdown]
 # ## What it costs
 #
-# Equal numbers of updates are not equal effort. A forward pass counts 1, and a forward pass with its backward pass counts
-# 3. Everything counts: students, teachers, trials, probes, the dev sets that any method looks at, and the *auxiliary* runs
-# that some methods need before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six bilingual models, LSMD
-# an Auto-PMD run).
+# Equal numbers of updates are not equal effort. We count 1 for a forward pass and 3 for a forward and a backward pass
+# together. Everything counts: students, teachers, trials, probes, the dev sets that any method looks at, and the
+# *auxiliary* runs that some methods need before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six
+# bilingual models, LSMD an Auto-PMD run).
 
 # %%
 stored.costs()
