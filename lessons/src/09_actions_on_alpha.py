@@ -56,9 +56,9 @@ figures_09.three_trials(
 )
 
 # %% [markdown]
-# **What to notice.** The action "up" moved the three weights by different amounts. Also, up and down from 0.1 are not
-# equally far. The paper says so under its figure: "due to the non-linear nature of sigmoid function". This is not a flaw.
-# It is the point.
+# **What to notice.** The action "up" moved the three weights by different amounts. Also, from 0.1 the step up and the step
+# down do not have the same length. The paper says so under its figure: "due to the non-linear nature of sigmoid function".
+# This is not a flaw. It is the point.
 
 # %% [markdown]
 # ## Why not simply add?
@@ -357,8 +357,8 @@ print(f"sum of mu over 70 updates with Eq. 12: {sum(step_size(t, 70) for t in ra
 
 # %% [markdown]
 # **What to notice.** The square root makes $\mu$ fall slowly at first and fast at the end. After half the run it is still
-# 0.71. The WMT-6 runs of the paper have seventy updates, one per epoch. These steps add up to 47, so a logit can reach any
-# useful value. So the twenty ups above were not an unrealistic worry.
+# 0.71. The WMT-6 runs of the paper have seventy updates, one per epoch. These steps add up to 47, so a logit can go very
+# far. This is why the twenty ups above are a real risk.
 
 # %% [markdown]
 # ## Why it shrinks

@@ -5,9 +5,9 @@
 # > differences are noise. **Time**: half a minute on two CPU cores (nothing is trained unless you turn one switch), forty
 # > with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 05, 06, 08 and 10; mean and standard deviation.
 #
-# **Contents**: six real languages · what a small model says · one number is no result · exercise: mean and spread ·
-# a difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill ·
-# exercise: equal compute · what was found · takeaways
+# **Contents**: six real languages · what a small model says · one number is not a result · exercise: mean and spread · a
+# difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill · exercise:
+# equal compute · what was found · takeaways
 
 # %% [markdown]
 # ## Six real languages
@@ -72,7 +72,7 @@ sentences.table(pairs[-1], shown)
 # `small` brings French to 25 BLEU (`docs/log.md`). What two models can teach each other depends on what they know.
 
 # %% [markdown]
-# ## One number is no result
+# ## One number is not a result
 #
 # The same program with another seed has other initial weights, another order of sentences, and other dropout. How much do
 # three such runs differ?

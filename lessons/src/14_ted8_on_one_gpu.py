@@ -6,9 +6,9 @@
 # > continue after a crash. **Time**: about two minutes on two CPU cores for the dry run, thirty-five with the exercises;
 # > the real run takes days on one GPU. **Difficulty**: 3 of 5. **You need**: lesson 04 (accumulation, resuming), lesson 10.
 #
-# **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on one
-# card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run ·
-# the run monitor · going on · the paper's columns · takeaways
+# **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on
+# one card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run
+# · the run monitor · continuing a run · the paper's columns · takeaways
 
 # %% [markdown]
 # ## One switch
@@ -414,7 +414,7 @@ dashboard(run, times=False)
 watch(run.path)
 
 # %% [markdown]
-# ## Going on
+# ## Continuing a run
 #
 # A run of days will be interrupted. What is on disk is complete at every instant, and the same call continues from there,
 # to the same bits on the CPU (lesson 04 proves it). A finished run returns at once. You can see this here: the cell does

@@ -6,9 +6,9 @@
 # > its program and our library differ. **Time**: about two minutes on two CPU cores for the dry run, forty with the
 # > exercises; the real run takes GPU days. **Difficulty**: 3 of 5. **You need**: lessons 10 and 14.
 #
-# **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk · several
-# GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours · the dry run
-# · two weights over time · going on · the paper's numbers · takeaways
+# **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk ·
+# several GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours ·
+# the dry run · two weights over time · continuing a run · the paper's numbers · takeaways
 
 # %% [markdown]
 # ## Cost before you start
@@ -372,7 +372,7 @@ figures_15.weights_of(run, ["fr-en", "tr-en"])
 widgets_15.pair_picker(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
-# ## Going on
+# ## Continuing a run
 #
 # Days of training are a series of shorter trainings. The same command continues from the last checkpoint, on another number
 # of GPUs if necessary, and `dashboard` (lesson 14) shows the state of the run. In this preset there is one checkpoint per
