@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pmd_lite.planning.counting import Work, count, resources
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.presets import preset
+from pmd_lite.training.distributed import divided
 from pmd_lite.training.snapshot import preserved_rng
 
 TRIALS = 3
@@ -123,6 +124,7 @@ def estimate(
     samplers: Sequence[str] | None = None,
     tokenizer: str | Path | None = None,
     init: str | Path | None = None,
+    processes: int = 1,
     sizes: Mapping[str, int] | None = None,
     mean_tokens: float = MEAN_TOKENS,
     held_out: int = 2000,
@@ -136,6 +138,8 @@ def estimate(
         corpus, method, preset_name, samplers, tokenizer, init, overrides: as in `train`.
         sizes: training sentence pairs by pair, {"fr-en": 3_000_000, ...}, in the place of a corpus that is not here;
             its sentences are random ids.
+        processes: how many will share the run. An update with fewer micro-batches is divided as `train` does it, and
+            what is measured is one process with such micro-batches: hours are those of one process for all the work.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
         tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
             is timed, the rest follows by counting passes, and memory stays unknown.
@@ -153,10 +157,17 @@ def estimate(
         config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
+    if processes < 1:
+        raise UserError(f"processes={processes}: name how many will share the run, at least 1")
+    config = divided(config, processes)
     row = get_method(method, samplers)
     with preserved_rng():
         name, stand_in = _stand_in(corpus, config, tokenizer, sizes, mean_tokens, held_out)
-        return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+        found = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+    if processes > 1:
+        shared = f"hours of one process: {processes} share training and evaluation, and gain at most {processes} times"
+        found = replace(found, guesses=(*found.guesses, shared))
+    return found
 
 
 def _estimate(

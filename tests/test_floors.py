@@ -39,6 +39,7 @@ FLOORS = {
     "launching": 6,
     "methods": 6,
     "run": 6,
+    "run_tokenizer": 6,
     "cli": 6,
     "commands": 6,
     "data_command": 6,

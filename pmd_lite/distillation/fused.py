@@ -25,10 +25,9 @@ from pmd_lite.distillation.projection import Output, chunks, project
 from pmd_lite.interfaces import Scratch, Target
 from pmd_lite.model.layers import for_products
 
-
 LOWEST = -1e30
-"""Stands in for an output bias of -inf: its softmax is 0 as well, and 0 times it is 0, not NaN. Where a loss is infinite
-because of such a token, `_Impossible` says so."""
+"""Stands in for an output bias of -inf: its softmax is 0 as well, and 0 times it is 0, not NaN. Where a loss is
+infinite because of such a token, `_Impossible` says so."""
 
 
 @dataclass(frozen=True)
