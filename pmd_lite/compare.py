@@ -21,6 +21,7 @@ from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
 from pmd_lite.presets import preset
+from pmd_lite.run_tokenizer import unlike
 from pmd_lite.training.rundir import write_json
 
 Equal = Literal["tokens", "compute"]
@@ -104,7 +105,10 @@ class _Plan:
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
         for entry in self.entries:
-            _ = entry.row, self.config(entry, self.seeds[0])
+            one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
+            if entry.row and one != other:
+                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
+                                f"from those of {texts[0]}. Give them to all rows (--set), or compare apart")  # fmt: skip
 
     def config(self, entry: Entry, seed: int, **more: Any) -> Config:
         """The configuration of one run."""
@@ -158,7 +162,9 @@ class _Plan:
                     "score": False, **self._common,
                 })  # fmt: skip
             else:
-                jobs.append(self.job(Entry(want.method, want.method, None, {}), seed, "runs"))
+                own = want.samplers is None or want.samplers == METHODS[want.method].samplers
+                text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
+                jobs.append(self.job(parse_entry(text), seed, "runs"))
         return jobs
 
     def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
@@ -181,11 +187,14 @@ class _Plan:
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
             train_tokenizer(corpus, config.tokenizer).save(folder)
-        return Tokenizer.load(folder)
+        tokenizer = Tokenizer.load(folder)
+        if why := unlike(tokenizer, corpus, config.tokenizer):
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+                            f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
+        return tokenizer
 
     def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
-        corpus = load_corpus(self.corpus, **self.corpus_options)
-        self._tokenizer(corpus, self.config(self.entries[0], self.seeds[0]))
+        self._tokenizer(load_corpus(self.corpus, **self.corpus_options), self.config(self.entries[0], self.seeds[0]))
         failed: dict[str, str] = {}
         for wave in waves:
             jobs = sorted(wave, key=_length, reverse=True)

@@ -36,6 +36,7 @@ FLOORS = {
     "importing": 6,
     "planning": 6,
     "parallel": 6,
+    "fitting": 6,
     "launching": 6,
     "methods": 6,
     "run": 6,

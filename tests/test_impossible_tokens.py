@@ -70,8 +70,8 @@ Plain = Callable[[Case], Tensor]
 TARGETS: dict[str, tuple[Callable[[Case], Target], Plain, float]] = {
     "states": (Case.states, lambda c: kd_loss(log_probs(c.logits), probs(c.teacher_logits)), 1.0),
     "probabilities": (
-        lambda c: TeacherProbs(probs(c.teacher_logits)), lambda c: kd_loss(log_probs(c.logits), probs(c.teacher_logits)),
-        1.0,
+        lambda c: TeacherProbs(probs(c.teacher_logits)),
+        lambda c: kd_loss(log_probs(c.logits), probs(c.teacher_logits)), 1.0,
     ),
     "top-k": (
         lambda c: TopKTarget(top_k(c.teacher_logits, 0), 1.0),
