@@ -108,7 +108,7 @@ class _Plan:
             one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
             if entry.row and one != other:
                 raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
-                                f"from those of {texts[0]}. Give them to all rows (--set), or compare apart")  # fmt: skip
+                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
 
     def config(self, entry: Entry, seed: int, **more: Any) -> Config:
         """The configuration of one run."""

@@ -174,8 +174,8 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 # An update of this preset is eight micro-batches, each of one pair with its own $\alpha$. They do not depend on one another, so
 # they may be computed one after another on one GPU or side by side on several. Every process (a *rank*) holds both
 # students, plays the same plan of draws from the same seeds, computes its share of the micro-batches, and then gradients and
-# losses are summed over all ranks. So the number of GPUs is no part of the experiment: the run is the same up to the rounding
-# of sums, and may even go on with another number.
+# losses are summed over all ranks. So the number of GPUs does not change a run: it is the same up to the rounding of
+# sums, and may even continue with another number.
 
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]
@@ -185,9 +185,10 @@ figures_15.shared_update(
 )
 
 # %% [markdown]
-# **What to notice.** More GPUs than micro-batches would have nothing to do, and `train` refuses them. For sixteen GPUs, halve
-# `tokens` and double `accumulate`, which is what the authors did (16 times 4,096). Trials and dev sets are shared in the
-# same way; test translations are made by one process alone.
+# **What to notice.** More GPUs than micro-batches would have nothing to do. So `train` divides the update when such a run
+# begins, and says so: with sixteen GPUs it becomes 16 micro-batches of 4,096 tokens, which is what the authors did. That is
+# another run than one of eight times 8,192, since each micro-batch draws its own pair; `config.json` holds it. Trials and
+# dev sets are shared in the same way; test translations are made by one process alone.
 #
 # ```sh
 # torchrun --nproc-per-node 8 -m pmd_lite train --corpus data/wmt6 --preset wmt6      # or, on one machine:
