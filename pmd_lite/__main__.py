@@ -119,7 +119,8 @@ class TrainArguments(RunArguments):
     init: Path | None = None
     """A checkpoint written by `import` that every student starts from; it brings its tokenizer and its shape."""
     processes: int = 1
-    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well."""
+    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well. An
+    update with fewer micro-batches (accumulate) becomes one with a smaller one for each, when the run begins."""
 
     def run(self) -> None:
         """Train, print the table and say what to do next."""
@@ -152,6 +153,8 @@ class EstimateArguments(RunArguments):
     """With --sizes: tokens of a sentence."""
     init: Path | None = None
     """A checkpoint written by `import`, for a run that will start from it."""
+    processes: int = 1
+    """Processes that will share the run: an update with fewer micro-batches is divided. Hours stay those of one."""
     tokens_per_second: float | None = None
     """Target tokens at which another machine trains one plain model; then nothing is timed here."""
     seconds: float = 10.0
@@ -162,7 +165,8 @@ class EstimateArguments(RunArguments):
         found = estimate(
             None if self.sizes else self.load(), self.method, self.preset, samplers=self.samplers or None,
             sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
-            tokens_per_second=self.tokens_per_second, seconds=self.seconds, init=self.init, **self.overrides,
+            tokens_per_second=self.tokens_per_second, seconds=self.seconds, init=self.init,
+            processes=self.processes, **self.overrides,
         )  # fmt: skip
         print(found.to_text())
 

@@ -24,6 +24,7 @@ from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
 from pmd_lite.presets import configured
 from pmd_lite.run import Run
+from pmd_lite.run_tokenizer import unlike
 from pmd_lite.training.rundir import write_json
 
 Equal = Literal["tokens", "compute"]
@@ -107,7 +108,10 @@ class _Plan:
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
         for entry in self.entries:
-            _ = entry.row, self.config(entry, self.seeds[0])
+            one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
+            if entry.row and one != other:
+                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
+                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
         wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
         if len(wanted) > 1:
             raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
@@ -169,7 +173,9 @@ class _Plan:
                     "score": False, **self._common,
                 })  # fmt: skip
             else:
-                jobs.append(self.job(Entry(want.method, want.method, None, {}), seed, "runs"))
+                own = want.samplers is None or want.samplers == METHODS[want.method].samplers
+                text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
+                jobs.append(self.job(parse_entry(text), seed, "runs"))
         return jobs
 
     def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
@@ -192,7 +198,11 @@ class _Plan:
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
             train_tokenizer(corpus, config.tokenizer).save(folder)
-        return Tokenizer.load(folder)
+        tokenizer = Tokenizer.load(folder)
+        if why := unlike(tokenizer, corpus, config.tokenizer):
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+                            f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
+        return tokenizer
 
     def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
         self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))

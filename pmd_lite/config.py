@@ -16,6 +16,9 @@ from pmd_lite.config_checks import check, check_kinds
 from pmd_lite.config_rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError
 
+LEAST_TOKENS = 16
+"""The smallest budget of a micro-batch."""
+
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
 Tokenize = Literal[
@@ -170,7 +173,8 @@ class TrainConfig:
         check(
             self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
         )
-        check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
+        check(self.tokens >= LEAST_TOKENS, f"tokens={self.tokens}",
+              f"a micro-batch needs room for at least {LEAST_TOKENS} tokens")  # fmt: skip
         check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
         check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
 

@@ -25,6 +25,7 @@ from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.presets import configured
 from pmd_lite.published import remark
+from pmd_lite.training.distributed import divided
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.snapshot import preserved_rng
 
@@ -128,6 +129,7 @@ def estimate(
     samplers: Sequence[str] | None = None,
     tokenizer: str | Path | None = None,
     init: str | Path | None = None,
+    processes: int = 1,
     sizes: Mapping[str, int] | None = None,
     mean_tokens: float = MEAN_TOKENS,
     held_out: int = 2000,
@@ -141,6 +143,8 @@ def estimate(
         corpus, method, preset_name, samplers, tokenizer, init, overrides: as in `train`.
         sizes: training sentence pairs by pair, {"fr-en": 3_000_000, ...}, in the place of a corpus that is not here;
             its sentences are random ids.
+        processes: how many will share the run. An update with fewer micro-batches is divided as `train` does it, and
+            what is measured is one process with such micro-batches: hours are those of one process for all the work.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
         tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
             is timed, the rest follows by counting passes, and memory stays unknown.
@@ -164,6 +168,9 @@ def estimate(
         config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
+    if processes < 1:
+        raise UserError(f"processes={processes}: name how many will share the run, at least 1")
+    config = divided(config, processes)
     with preserved_rng():
         stand_in = _stand_in(here, config, tokenizer, sizes or {}, mean_tokens, held_out)
         if isinstance(preset_name, str) and (note := remark(preset_name, direction)):
@@ -171,7 +178,11 @@ def estimate(
         name = here.name if here else f"{len(sizes or ())} pairs"
         if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
-        return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+        found = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+    if processes > 1:
+        shared = f"hours of one process: {processes} share training and evaluation, and gain at most {processes} times"
+        found = replace(found, guesses=(*found.guesses, shared))
+    return found
 
 
 def _estimate(

@@ -260,3 +260,15 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "auto-pmd on 2 pairs" in said and "20 updates of 2 students" in said and "test translation" in said
     assert "Concluded, not measured" in said
     assert main(["estimate", "--sizes", "fr-en"]) == 2
+
+
+def test_more_processes_than_micro_batches_divide_the_update_as_the_run_will() -> None:
+    """README: sixteen processes make the paper's 16 x 4,096 tokens of wmt6, in as many updates as eight."""
+    words: dict[str, Any] = {"sizes": WMT6, "preset_name": "wmt6", "precision": "fp32", "tokens_per_second": 1e4}
+    eight, sixteen = (pmd.estimate(**words, processes=count) for count in (8, 16))
+    assert eight.config == preset("wmt6", precision="fp32")
+    assert (sixteen.config.train.accumulate, sixteen.config.train.tokens) == (16, 4096)
+    assert sixteen.work.clock.total == pytest.approx(eight.work.clock.total, rel=0.01)
+    assert "each of 16 x 4,096 tokens" in sixteen.to_text() and "hours of one process: 16 share" in sixteen.to_text()
+    with pytest.raises(UserError, match="processes=0"):
+        pmd.estimate(**words, processes=0)

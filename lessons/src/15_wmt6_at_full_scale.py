@@ -191,9 +191,10 @@ figures_15.shared_update(
 )
 
 # %% [markdown]
-# **What to notice.** If there were more GPUs than micro-batches, some would have nothing to do, so `train` refuses that.
-# For sixteen GPUs, halve `tokens` and double `accumulate`. The authors did the same (16 times 4,096). Trials and dev sets
-# are shared in the same way. One process alone makes the test translations.
+# **What to notice.** With more GPUs than micro-batches, some would have nothing to do. So `train` divides the update when such a
+# run begins, and says so: with sixteen GPUs it becomes 16 micro-batches of 4,096 tokens, which is what the authors had. This is
+# a different run from one of eight times 8,192, since each micro-batch draws its own pair; `config.json` holds it. Trials and
+# dev sets are shared in the same way. One process alone makes the test translations.
 #
 # ```sh
 # torchrun --nproc-per-node 8 -m pmd_lite train --corpus data/wmt6 --preset wmt6      # or, on one machine:

@@ -115,7 +115,7 @@ class ModelProbe:
             for _ in range(passes):
                 logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
                 top.append(logp.max(dim=-1).values)
-                entropy.append(-(logp.exp() * logp).sum(dim=-1))
+                entropy.append(torch.special.entr(logp.exp()).sum(dim=-1))  # 0 log 0 = 0
             learner.model.eval()
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = float(ce_loss(logp, batch.gold, learner.config.optim.label_smoothing)) / batch.tokens

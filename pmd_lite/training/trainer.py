@@ -29,7 +29,7 @@ from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu, kept_by
-from pmd_lite.training.distributed import Group, check_enough_work, current, shared
+from pmd_lite.training.distributed import Group, current, shared
 from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
@@ -47,8 +47,6 @@ def check_machine(config: Config, group: Group, students: int) -> torch.device:
     """The device to train on. Raises UserError when this machine, or this number of processes, cannot do the run."""
     if config.train.turns == "together":
         check_one_each(group, students)
-    else:
-        check_enough_work(group, config.train.accumulate)
     device = pick_device(config.train.device, config.train.precision)
     if config.train.compile:
         check_compiler(device)
