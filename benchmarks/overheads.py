@@ -21,11 +21,10 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.building import make_distiller, make_samplers
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import get_method
+from pmd_lite.methods import get_method, make_distiller, make_samplers
 from pmd_lite.planning.counting import count
 from pmd_lite.planning.stand_in import Facts, described
 from pmd_lite.planning.timing import synchronize

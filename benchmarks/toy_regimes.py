@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pmd_lite as pmd
+from pmd_lite.disk import write_json
 from pmd_lite.evaluation.pareto import split_high_low
-from pmd_lite.training.rundir import FORMAT, write_json
+from pmd_lite.training.rundir import FORMAT
 
 
 def main() -> None:

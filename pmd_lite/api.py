@@ -7,33 +7,31 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.building import decides_by_bleu, make_distiller, make_samplers
-from pmd_lite.config import Config, Tokenize
+from pmd_lite.config import Config, Tokenize, configured
+from pmd_lite.config.published import remark
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
-from pmd_lite.data.toy_world import WORLDS
+from pmd_lite.data.toy.world import WORLDS
+from pmd_lite.disk import explained
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
-from pmd_lite.importing import Imported
-from pmd_lite.methods import Method, get_method
-from pmd_lite.presets import configured
-from pmd_lite.published import remark
+from pmd_lite.exchange.marian import Imported
+from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
-from pmd_lite.run_tokenizer import check_tokenizer, run_tokenizer
-from pmd_lite.training.disk import explained
 from pmd_lite.training.distributed import Group, current, divided, joined
 from pmd_lite.training.progress import Show
-from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, write_json
+from pmd_lite.training.run_tokenizer import check_tokenizer, run_tokenizer
+from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, open_run, refuse_foreign
 from pmd_lite.training.trainer import Trainer, check_machine
 from pmd_lite.training.weights import load_weights
 
@@ -127,12 +125,12 @@ def train(
                 check_scorers(corpus.pairs, config.train.tokenize)
         shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
         with group.first():
-            _refuse_foreign(path)
+            refuse_foreign(path)
             lock.enter_context(rundir.locked())
             config, asked = _divided(rundir, config, group)
             about = describe(corpus, row, config, start, asked, shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
-            _open(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
+            open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
             check_tokenizer(rundir, corpus, config.tokenizer, shared)
         if not group.rank_0s(rundir.finished):
             note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
@@ -207,7 +205,10 @@ def _train(
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
     notes = [*([note] if note else []), *encoded.left_out]
-    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes)
+    redraw = _redraw(rundir.path, show)
+    trainer = Trainer(
+        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw
+    )
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         weights = start.weights()
@@ -219,6 +220,15 @@ def _train(
          "multiply_adds": trainer.cost.state_dict(), "parameters": trainer.parameters}
     )  # fmt: skip
     group.barrier()
+
+
+def _redraw(path: Path, show: Show) -> Callable[[], None] | None:
+    """What draws the dashboard of this run in this notebook, and draws it anew when called again."""
+    if show != "dashboard" or "IPython" not in sys.modules:
+        return None
+    from pmd_lite.reports.dashboard import live
+
+    return live(path)
 
 
 def describe(
@@ -235,50 +245,3 @@ def describe(
              "config": config.to_dict(), "init": start.description if start else None, "asked": asked,
              "tokenizer": Tokenizer.load(tokenizer).fingerprint if tokenizer else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))
-
-
-def _refuse_foreign(path: Path) -> None:
-    """A directory that holds other things than a run is left alone."""
-    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
-    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose another out directory")
-    if there and "config.json" not in there:
-        raise UserError(f"{path} is not empty and holds no run; choose another out directory")
-
-
-def _open(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
-    """Make the run directory, or check that the run in it is the one asked for. free: fields of train not looked at."""
-    if not (rundir.path / "config.json").exists():
-        write_json(rundir.path / "config.json", wanted)
-        return
-    if resume == "never":
-        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
-    there = rundir.config
-    if there.get("format", 1) != FORMAT:
-        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
-                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
-                        "train, choose another out directory")  # fmt: skip
-    known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
-    there["config"] = json.loads(json.dumps(known))
-    there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
-    there.setdefault("init", None)  # older runs all started from random weights
-    if there["init"] and wanted["init"]:
-        there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
-    there |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
-    for name in {"device"} | free:  # and a run may move to another machine
-        there["config"]["train"][name] = wanted["config"]["train"][name]
-    differing = sorted(_differing(there, wanted))
-    if differing:
-        raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "
-                        "or give the settings of its config.json to go on")  # fmt: skip
-
-
-def _differing(a: Any, b: Any, where: str = "") -> list[str]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return [
-            name
-            for key in a.keys() | b.keys()
-            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
-        ]
-    return [] if a == b else [where]

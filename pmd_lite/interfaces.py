@@ -7,13 +7,13 @@ through a Probe, whose every call leaves weights, gradients, optimiser, mode and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor, nn
 
-from pmd_lite.config import Config
+from pmd_lite.config import Config, DistillConfig
 from pmd_lite.data.batching import Batch
 
 Amount = TypeVar("Amount", Tensor, float)
@@ -211,3 +211,5 @@ class Distiller(Mixture, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         ...
+
+MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]

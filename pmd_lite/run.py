@@ -14,17 +14,10 @@ import torch
 from pmd_lite.config import Config, Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
+from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
-from pmd_lite.evaluation.scoring import (
-    METRICS,
-    Metric,
-    Scores,
-    one_line,
-    score_pair,
-    tokenizers_used,
-    without_bleu,
-)
+from pmd_lite.evaluation.scoring import METRICS, Metric, Scores, one_line, score_pair, tokenizers_used, without_bleu
 from pmd_lite.evaluation.tables import Cell, Table
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
@@ -33,7 +26,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
-from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
+from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
@@ -209,10 +202,11 @@ class Run:
         return out
 
     def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
-        """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.export.export`."""
-        from pmd_lite.export import export
+        """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.exchange.export.export`."""
+        from pmd_lite.exchange.export import Trained, export
 
-        return export(self, to, out, student)
+        label = f"model_{student + 1} of {self.method.name} on {self.corpus['name']}"
+        return export(Trained(self.model(student), self.tokenizer, self.config, self.pairs, label), to, out)
 
     # ---- scores
 
@@ -314,25 +308,25 @@ class Run:
         """Test BLEU per pair, with the averages over high- and low-resource pairs."""
         return bleu_table([self])
 
-    # ---- pictures (drawn by the teaching floor)
+    # ---- pictures
 
     def plot_frontier(self, *others: Run) -> Figure:
         """This run's students, and those of other runs, on the plane of low- and high-resource BLEU."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import frontier_of
 
-        return figures.frontier_of([*others, self])
+        return frontier_of([*others, self])
 
     def plot_dev_loss(self, *others: Run) -> Figure:
         """Dev loss per pair over training."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import dev_loss_of
 
-        return figures.dev_loss_of([*others, self])
+        return dev_loss_of([*others, self])
 
     def plot_alphas(self) -> Figure:
         """Distillation weights over training."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import alphas_of
 
-        return figures.alphas_of(self)
+        return alphas_of(self)
 
 
 def bleu_table(runs: Sequence[Run]) -> Table:

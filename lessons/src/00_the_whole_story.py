@@ -29,11 +29,13 @@
 from pathlib import Path
 
 import pmd_lite as pmd
+from pmd_kit import l00, widgets
+from pmd_kit.notation import notation_table
 from pmd_lite.data.toy import explain
-from pmd_lite.teaching import figures, plots, stories, widgets
-from pmd_lite.teaching.checks import check_winners
-from pmd_lite.teaching.notation import notation_table
+from pmd_lite.figures import plots
+from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -90,7 +92,7 @@ prediction = {pair: "tau=1" if n > 300 else "tau=5" for pair, n in zip(corpus.pa
 print(prediction)
 
 # %% tags=["check"]
-check_winners(prediction, one, five)
+l00.checks.check_winners(prediction, one, five)
 
 # %% [markdown]
 # ## BLEU per language
@@ -102,7 +104,7 @@ check_winners(prediction, one, five)
 print(pmd.bleu_table([one, five, auto]).to_text())
 
 # %%
-print(stories.gains(one, five, auto))
+print(l00.stories.gains(one, five, auto))
 
 # %% [markdown]
 # ## The frontier
@@ -112,7 +114,7 @@ print(stories.gains(one, five, auto))
 # of the first figure of the paper.
 
 # %%
-figures.frontier_of([one, five, auto])
+frontier_of([one, five, auto])
 
 # %% [markdown]
 # Here you can change the same picture: untick a method and see what is left. (Without a running kernel you see only the figure
@@ -136,14 +138,14 @@ widgets.frontier_picker([one, five, auto])
 # each language, and throws the copies away.
 
 # %%
-figures.alphas_of(auto)
+alphas_of(auto)
 
 # %% [markdown]
 # **What to notice.** Distillation starts after three tenths of the run, because a teacher that knows nothing has nothing to
 # teach. Do the small languages end with larger weights than the large ones, as the paper found? For which student?
 
 # %%
-figures.dev_loss_of([one, five, auto])
+dev_loss_of([one, five, auto])
 
 # %% [markdown]
 # **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
@@ -163,7 +165,7 @@ figures.dev_loss_of([one, five, auto])
 # **toy** the smallest languages have hundreds of sentences, and after the same number of updates no model overfits.
 
 # %%
-stored = stories.Regimes.load(Path("results") / "toy_regimes.json")
+stored = l00.stories.Regimes.load(Path("results") / "toy_regimes.json")
 print(stored.table().to_text())
 
 # %%

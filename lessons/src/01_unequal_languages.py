@@ -22,15 +22,12 @@ import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.config import TokenizerConfig
+from pmd_kit import l01
 from pmd_lite.data.batching import PairStream, collate, cut_batches
-from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
-from pmd_lite.data.tokens import EncodedSplit, TokenArray, encode_corpus
 from pmd_lite.data.toy import explain
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.teaching import figures_01, widgets_01
-from pmd_lite.teaching.checks import lesson01
 
+# %%
 corpus = pmd.load_corpus("longtail")
 print(explain(world="longtail", i=3))
 
@@ -91,9 +88,9 @@ def unequal(sizes):
 
 
 # %% tags=["check", "points:2"]
-lesson01.UNEQUAL.check(unequal)
+l01.checks.UNEQUAL.check(unequal)
 ### BEGIN HIDDEN TESTS
-lesson01.UNEQUAL.grade(unequal, seed=1)
+l01.checks.UNEQUAL.grade(unequal, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -118,7 +115,7 @@ Table(["corpus", "sentences", "largest : smallest", "owned by the larger half"],
 # like nothing at all:
 
 # %%
-figures_01.corpus_sizes(
+l01.figures.corpus_sizes(
     wmt6, scale="linear",
     alt="WMT-6 on a linear scale: two tall bars, one low, and three that can hardly be seen",
 )
@@ -127,7 +124,7 @@ figures_01.corpus_sizes(
 # On a logarithmic scale a bar begins at one sentence, and its height counts factors of ten:
 
 # %%
-figures_01.corpus_sizes(
+l01.figures.corpus_sizes(
     wmt6, scale="log",
     alt="WMT-6 on a logarithmic scale: six bars falling in steps from 3,000,000 to 5,000",
 )
@@ -139,7 +136,7 @@ figures_01.corpus_sizes(
 # The same picture to play with. (Without a running kernel only the figures above are shown.)
 
 # %% tags=["widget"]
-widgets_01.size_scale(corpora)
+l01.figures.size_scale(corpora)
 
 # %% [markdown]
 # ## From words to pieces
@@ -151,6 +148,9 @@ widgets_01.size_scale(corpora)
 # formula of the next lesson; `tau=1` is the data as they are, `tau=5` is flat.
 
 # %%
+from pmd_lite.config import TokenizerConfig
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+
 tokenizers = {tau: train_tokenizer(corpus, TokenizerConfig(vocab_size=400, tau=tau)) for tau in (1, 5)}
 source = corpus.train["tur-eng"][0][0]
 print(source)
@@ -220,9 +220,9 @@ def tags(pairs, pair, style):
 
 
 # %% tags=["check", "points:2"]
-lesson01.TAGS.check(tags)
+l01.checks.TAGS.check(tags)
 ### BEGIN HIDDEN TESTS
-lesson01.TAGS.grade(tags, seed=1)
+l01.checks.TAGS.grade(tags, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -259,9 +259,9 @@ def pack(lengths, budget):
 
 
 # %% tags=["check", "points:2"]
-lesson01.PACK.check(pack)
+l01.checks.PACK.check(pack)
 ### BEGIN HIDDEN TESTS
-lesson01.PACK.grade(pack, seed=1)
+l01.checks.PACK.grade(pack, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -269,11 +269,13 @@ lesson01.PACK.grade(pack, seed=1)
 # crumb at the end: a batch of one sentence that would count as a full step of its pair. On forty sentences of `fra`:
 
 # %%
+from pmd_lite.data.tokens import EncodedSplit, TokenArray, encode_corpus
+
 data = encode_corpus(corpus, tokenizers[5], max_len=64)
 split = data.train[0]
 lengths = np.maximum(split.src.lengths, split.trg.lengths)[:40]
 budget = 200
-simple = lesson01.pack(lengths.tolist(), budget)
+simple = l01.checks.pack(lengths.tolist(), budget)
 even = [lengths[rows].tolist() for rows in cut_batches(lengths, np.arange(40), budget)]
 print("tokens per batch, filled up one by one:", [sum(batch) for batch in simple])
 print("tokens per batch, cut_batches:         ", [sum(batch) for batch in even])
@@ -283,7 +285,7 @@ print("tokens per batch, cut_batches:         ", [sum(batch) for batch in even])
 
 # %%
 unsorted = [lengths[i : i + 8].tolist() for i in range(0, 40, 8)]
-figures_01.padding(
+l01.figures.padding(
     {"as they come": unsorted, "sorted, by token budget": even},
     alt="Batches as blocks of rows: as they come, each has a ragged pale edge; sorted, edges are almost straight",
 )
@@ -299,7 +301,7 @@ figures_01.padding(
 
 # %% tags=["exercise"]
 student = "your name"
-mine = lesson01.my_lengths(student)
+mine = l01.checks.my_lengths(student)
 answer = None
 ### BEGIN SOLUTION
 answer = 1 - sum(mine) / (len(mine) * max(mine))
@@ -307,9 +309,9 @@ answer = 1 - sum(mine) / (len(mine) * max(mine))
 print("your five lengths:", mine)
 
 # %% tags=["check", "points:1"]
-lesson01.my_padding(student).check(answer)
+l01.checks.my_padding(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson01.my_padding(student).grade(answer, seed=1)
+l01.checks.my_padding(student).grade(answer, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -344,9 +346,9 @@ def keep_mask(lengths):
 
 
 # %% tags=["check", "points:2"]
-lesson01.KEEP_MASK.check(keep_mask)
+l01.checks.KEEP_MASK.check(keep_mask)
 ### BEGIN HIDDEN TESTS
-lesson01.KEEP_MASK.grade(keep_mask, seed=1)
+l01.checks.KEEP_MASK.grade(keep_mask, seed=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]

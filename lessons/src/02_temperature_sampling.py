@@ -20,12 +20,12 @@ import math
 
 import torch
 
+from pmd_kit import l02, widgets
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import plots, widgets
-from pmd_lite.teaching.checks import lesson02
 
+# %%
 pairs = ["fr-en", "de-en", "zh-en", "et-en", "ro-en", "tr-en"]
 sizes = [3_000_000, 1_500_000, 400_000, 80_000, 10_000, 5_000]  # WMT-6, as in the paper
 
@@ -57,9 +57,9 @@ def P(sizes, tau):
 
 
 # %% tags=["check", "points:2"]
-lesson02.PROBABILITIES.check(P)
+l02.checks.PROBABILITIES.check(P)
 ### BEGIN HIDDEN TESTS
-lesson02.PROBABILITIES.grade(P, seed=2)
+l02.checks.PROBABILITIES.grade(P, seed=2)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -74,6 +74,8 @@ print(torch.allclose(softmax, temperature_probabilities(sizes, 5)))
 # ## The knob
 
 # %%
+from pmd_lite.figures import plots
+
 plots.sampling_distribution(
     pairs, sizes, [1, 2, 5, math.inf],
     alt="Probability of each WMT-6 pair: falling steeply at tau=1, less at 2 and 5, level at infinity",
@@ -102,9 +104,9 @@ def ratio(sizes, tau):
 
 
 # %% tags=["check", "points:1"]
-lesson02.RATIO.check(ratio)
+l02.checks.RATIO.check(ratio)
 ### BEGIN HIDDEN TESTS
-lesson02.RATIO.grade(ratio, seed=2)
+l02.checks.RATIO.grade(ratio, seed=2)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -127,9 +129,9 @@ def visits(sizes, tau, draws):
 
 
 # %% tags=["check", "points:2"]
-lesson02.VISITS.check(visits)
+l02.checks.VISITS.check(visits)
 ### BEGIN HIDDEN TESTS
-lesson02.VISITS.grade(visits, seed=2)
+l02.checks.VISITS.grade(visits, seed=2)
 ### END HIDDEN TESTS
 
 # %%

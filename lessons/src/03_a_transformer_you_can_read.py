@@ -22,20 +22,16 @@
 # Every student and every teacher of this course is one of these. So it is worth an hour to know it inside out.
 
 # %%
-import dataclasses
 import math
 from pathlib import Path
 
 import torch
 
 import pmd_lite as pmd
+from pmd_kit import l03
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.model.layers import attend, positions_table
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.teaching import attention as looks
-from pmd_lite.teaching import figures_03, parity, widgets_03
-from pmd_lite.teaching.checks import lesson03
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -86,9 +82,9 @@ def attention(q, k, v, mask):
 
 
 # %% tags=["check", "points:3"]
-lesson03.ATTENTION.check(attention)
+l03.checks.ATTENTION.check(attention)
 ### BEGIN HIDDEN TESTS
-lesson03.ATTENTION.grade(attention, seed=3)
+l03.checks.ATTENTION.grade(attention, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -96,6 +92,8 @@ lesson03.ATTENTION.grade(attention, seed=3)
 # sentence has two words only; its row is filled up with a pad, and the mask hides it.
 
 # %%
+from pmd_lite.model.layers import attend, positions_table
+
 mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]  # French, Turkish
 batch = [x.expand(2, 1, -1, -1) for x in (q, k, v)]  # [batch=2, heads=1, len, d_head]
 print(attend(*batch, mask=mask)[:, 0, 0])
@@ -123,9 +121,9 @@ def causal_mask(length):
 
 
 # %% tags=["check", "points:1"]
-lesson03.CAUSAL_MASK.check(causal_mask)
+l03.checks.CAUSAL_MASK.check(causal_mask)
 ### BEGIN HIDDEN TESTS
-lesson03.CAUSAL_MASK.grade(causal_mask, seed=3)
+l03.checks.CAUSAL_MASK.grade(causal_mask, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -145,9 +143,9 @@ def with_torch(q, k, v, src, pad):
 
 
 # %% tags=["check", "points:2"]
-lesson03.WITH_TORCH.check(with_torch)
+l03.checks.WITH_TORCH.check(with_torch)
 ### BEGIN HIDDEN TESTS
-lesson03.WITH_TORCH.grade(with_torch, seed=3)
+l03.checks.WITH_TORCH.grade(with_torch, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -158,6 +156,8 @@ lesson03.WITH_TORCH.grade(with_torch, seed=3)
 # a small model and say each shape before you read it.
 
 # %%
+from pmd_lite.model.transformer import Transformer
+
 torch.manual_seed(0)
 model = Transformer(vocab_size=1000, d_model=64, heads=4, encoder_layers=1, decoder_layers=1, ffn=256, pad=0).eval()
 src = torch.tensor([[11, 12, 13, 3], [14, 15, 3, 0]])  # ids; 3 is the end of a sentence, 0 the pad
@@ -203,9 +203,9 @@ shown = {}
 for pair in corpus.pairs:
     source, target = corpus.test[pair][28]
     print(f"{pair}  {source:42} means  {target}")
-    found = looks.views(trained, run.tokenizer, pair, source, target)
+    found = l03.attention.views(trained, run.tokenizer, pair, source, target)
     shown |= {f"{pair[:3]}, {name}": view for name, view in found.items()}
-widgets_03.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to source"])
+l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to source"])
 
 # %% [markdown]
 # **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks
@@ -215,14 +215,14 @@ widgets_03.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to
 # likes to spend it on the language tag or the end of the sentence. The crosses are pads.
 
 # %%
-widgets_03.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
+l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
 
 # %% [markdown]
 # **What to notice.** The same model, the other language. To say "saw", whose first piece is "sa", it jumps to the verb at
 # the end of the sentence, and comes back to the middle for the object. Now the decoder's look at itself:
 
 # %%
-widgets_03.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
+l03.widgets.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
 
 # %% [markdown]
 # **What to notice.** The triangle of crosses is the causal mask of exercise 2. The first row has only itself to look at,
@@ -232,7 +232,7 @@ widgets_03.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
 # only the figures above are shown.)
 
 # %% tags=["widget"]
-widgets_03.attention_viewer(shown, start="fra, encoder 1")
+l03.widgets.attention_viewer(shown, start="fra, encoder 1")
 
 # %% [markdown]
 # ## Where words stand
@@ -260,13 +260,13 @@ def positions(length, d_model):
 
 
 # %% tags=["check", "points:2"]
-lesson03.POSITIONS.check(positions)
+l03.checks.POSITIONS.check(positions)
 ### BEGIN HIDDEN TESTS
-lesson03.POSITIONS.grade(positions, seed=3)
+l03.checks.POSITIONS.grade(positions, seed=3)
 ### END HIDDEN TESTS
 
 # %%
-figures_03.position_similarity(
+l03.figures.position_similarity(
     positions_table(60, 64), [10, 30],
     alt="Dot products of positions 10 and 30 with positions 0 to 59: "
     "each is highest with itself and falls on both sides",
@@ -330,7 +330,7 @@ Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parame
 
 # %% tags=["exercise"]
 student = "your name"
-shape = lesson03.your_shape(student)
+shape = l03.checks.your_shape(student)
 parameters = None
 ### BEGIN SOLUTION
 d, f = shape["d_model"], shape["ffn"]
@@ -345,15 +345,17 @@ parameters = table + shape["encoder_layers"] * encoder_layer + shape["decoder_la
 print(shape)
 
 # %% tags=["check", "points:2"]
-lesson03.parameters(student).check(parameters)
+l03.checks.parameters(student).check(parameters)
 ### BEGIN HIDDEN TESTS
-lesson03.parameters(student).grade(parameters, seed=3)
+l03.checks.parameters(student).grade(parameters, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # And the paper's model? On torch's device `meta`, tensors have shapes but no numbers, so it can be built on any laptop.
 
 # %%
+import dataclasses
+
 rows = []
 for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
     config = pmd.preset(name)
@@ -396,10 +398,10 @@ print("equal at every real word:", torch.allclose(ours[real], theirs[real], atol
 
 # %% [markdown]
 # Then a whole model that others wrote: Marian, the translation model of Hugging Face's `transformers`, where that is
-# installed (nothing is downloaded). `pmd_lite/model/export.py` holds the list of its names and ours.
+# installed (nothing is downloaded). `pmd_lite/exchange/huggingface.py` holds the list of its names and ours.
 
 # %%
-difference = parity.marian_difference()
+difference = l03.parity.marian_difference()
 if difference is None:
     print("transformers is not installed here, so there is nothing to compare with.")
 else:

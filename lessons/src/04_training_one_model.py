@@ -22,30 +22,16 @@
 # token.
 
 # %%
-import inspect
-import math
-import os
-import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.data.batching import collate
-from pmd_lite.data.tokenizer import train_tokenizer
-from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.distillation.losses import ce_loss, log_probs, nll
-from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.presets import PRESETS
-from pmd_lite.teaching import figures_04, small_training, widgets_04
-from pmd_lite.teaching.checks import lesson04
-from pmd_lite.training.learner import Learner
+from pmd_kit import l04
 from pmd_lite.training.snapshot import clone, differences
 
+# %%
 torch.set_num_threads(1)
 size = None  # papermill: -p size ci
 
@@ -54,6 +40,8 @@ size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson"
 runs_in = Path("runs") / f"lesson04-{size}"
 
 # %%
+from pmd_lite.distillation.losses import ce_loss, log_probs, nll
+
 logp = torch.tensor([[1 / 2, 1 / 4, 1 / 4], [1 / 4, 1 / 2, 1 / 4], [0, 0, 1]]).log()  # [tokens, vocab]
 gold = torch.tensor([0, 0, 2])  # [tokens]
 print(f"{nll(logp, gold):.3f} nats, {nll(logp, gold) / 3:.3f} per token")
@@ -64,6 +52,13 @@ print(f"{nll(logp, gold):.3f} nats, {nll(logp, gold) / 3:.3f} per token")
 # is one, on a real batch.
 
 # %%
+import math
+
+from pmd_lite.data.batching import collate
+from pmd_lite.data.tokenizer import train_tokenizer
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.training.learner import Learner
+
 corpus, config = pmd.load_corpus("longtail"), pmd.preset("toy", dropout=0.0)
 tokenizer = train_tokenizer(corpus, config.tokenizer)
 encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
@@ -95,9 +90,9 @@ def perplexity(logp, gold, pad):
 
 
 # %% tags=["check", "points:2"]
-lesson04.PERPLEXITY.check(perplexity)
+l04.checks.PERPLEXITY.check(perplexity)
 ### BEGIN HIDDEN TESTS
-lesson04.PERPLEXITY.grade(perplexity, seed=4)
+l04.checks.PERPLEXITY.grade(perplexity, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -130,9 +125,9 @@ def smoothed(gold, vocab, eps):
 
 
 # %% tags=["check", "points:2"]
-lesson04.SMOOTHED.check(smoothed)
+l04.checks.SMOOTHED.check(smoothed)
 ### BEGIN HIDDEN TESTS
-lesson04.SMOOTHED.grade(smoothed, seed=4)
+l04.checks.SMOOTHED.grade(smoothed, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -142,7 +137,7 @@ lesson04.SMOOTHED.grade(smoothed, seed=4)
 # %%
 logp = log_probs(torch.randn(6, 9, generator=torch.Generator().manual_seed(4)))
 gold = torch.tensor([0, 3, 3, 8, 1, 5])
-q = lesson04.smoothed_target(gold, 9, 0.1)
+q = l04.checks.smoothed_target(gold, 9, 0.1)
 print(torch.allclose(-(q * logp).sum(), ce_loss(logp, gold, 0.1)))
 
 # %% [markdown]
@@ -150,7 +145,7 @@ print(torch.allclose(-(q * logp).sum(), ce_loss(logp, gold, 0.1)))
 
 # %%
 doubts = np.logspace(-4, -0.05, 160)
-figures_04.loss_of_confidence(
+l04.figures.loss_of_confidence(
     (1 - doubts).tolist(), [0, 0.1, 0.3], 400,
     alt="Loss over confidence: it falls to 0 without smoothing; with 0.1 and 0.3 it is lowest at 0.9, 0.7",
 )
@@ -191,9 +186,9 @@ def gradient(weight, batches):
 
 
 # %% tags=["check", "points:3"]
-lesson04.GRADIENT.check(gradient)
+l04.checks.GRADIENT.check(gradient)
 ### BEGIN HIDDEN TESTS
-lesson04.GRADIENT.grade(gradient, seed=4)
+l04.checks.GRADIENT.grade(gradient, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -250,16 +245,16 @@ def rate(t, peak, warmup):
 
 
 # %% tags=["check", "points:1"]
-lesson04.RATE.check(rate)
+l04.checks.RATE.check(rate)
 ### BEGIN HIDDEN TESTS
-lesson04.RATE.grade(rate, seed=4)
+l04.checks.RATE.grade(rate, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # Half the peak and a longer warm-up, beside the toy preset's schedule:
 
 # %%
-widgets_04.rate_figure(peak=0.002, warmup=400)
+l04.figures.rate_figure(peak=0.002, warmup=400)
 
 # %% [markdown]
 # **What to notice.** Left of the top, the warm-up decides the slope; right of it only the product $\eta_{peak}\sqrt{w}$ counts. Two
@@ -269,7 +264,7 @@ widgets_04.rate_figure(peak=0.002, warmup=400)
 # The same picture to play with. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-widgets_04.rate_sliders()
+l04.figures.rate_sliders()
 
 # %% [markdown]
 # Vaswani et al. write the same with $d_{model}^{-1/2}$ in the place of a peak. For a model of 512 and a warm-up of 4,000:
@@ -283,6 +278,9 @@ print(f"their peak: {vaswani:.4f}; the paper's: 0.0015, {0.0015 / vaswani:.1f} t
 # warm-up is. The released scripts have 4,000 updates. Here is the appendix beside the two presets that we use most:
 
 # %%
+from pmd_lite.config import PRESETS
+from pmd_lite.evaluation.tables import Table, mean_spread
+
 rows = []
 for name in ("wmt6", "small", "toy"):
     optim, train, model = PRESETS[name].optim, PRESETS[name].train, PRESETS[name].model
@@ -335,7 +333,7 @@ for name, of in trained.items():
     read[name] = np.cumsum([sum(line["tokens"]) for line in of[0].evaluations()]).tolist()
     means[name] = [[np.mean(line["dev_loss"]) for line in run.evaluations()] for run in of]
 ends = "; ".join(f"{name} {np.mean([curve[-1] for curve in curves]):.2f}" for name, curves in means.items())
-figures_04.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds each. At the end: {ends}")
+l04.figures.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds each. At the end: {ends}")
 
 # %% [markdown]
 # The end of these curves, and for the largest and the smallest pair also the loss on the sentences of the last stretch of
@@ -377,7 +375,9 @@ Table(columns, rows, best={"dev, all pairs": "min"}, caption=caption)
 # be read at one look:
 
 # %%
-print(inspect.getsource(small_training.SmallTraining))
+import inspect
+
+print(inspect.getsource(l04.small_training.SmallTraining))
 
 # %% [markdown]
 # ### Exercise 5: checkpoint (12 minutes, difficulty 3)
@@ -406,23 +406,23 @@ def checkpoint(training):
 
 
 # %% tags=["check", "points:3"]
-lesson04.CHECKPOINT.check(checkpoint)
+l04.checks.CHECKPOINT.check(checkpoint)
 ### BEGIN HIDDEN TESTS
-lesson04.CHECKPOINT.grade(checkpoint, seed=4)
+l04.checks.CHECKPOINT.grade(checkpoint, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # What does each of the five matter? The same restart, one part forgotten at a time; how far are the weights from where they should be?
 
 # %%
-right = small_training.restarted(small_training.checkpoint, seed=1, before=7, after=5)
+right = l04.small_training.restarted(l04.small_training.checkpoint, seed=1, before=7, after=5)
 rows = []
 for name in ("weights", "optimizer", "updates", "order", "generator"):
 
     def all_but_one(training, name=name):
-        return {part: value for part, value in small_training.checkpoint(training).items() if part != name}
+        return {part: value for part, value in l04.small_training.checkpoint(training).items() if part != name}
 
-    off = small_training.restarted(all_but_one, seed=1, before=7, after=5) - right
+    off = l04.small_training.restarted(all_but_one, seed=1, before=7, after=5) - right
     rows.append([name, off.abs().max().item()])
 Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3)
 
@@ -438,6 +438,12 @@ Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3
 # whatever it is doing, with a signal that no program can catch.
 
 # %%
+import os
+import shutil
+import subprocess
+import sys
+import time
+
 short_run = dict(steps=60, eval_every=10, d_model=32, beam=1)
 if size == "ci":
     short_run = dict(steps=9, eval_every=3, d_model=16, beam=1)
@@ -482,7 +488,7 @@ print("anything else (Adam, data, schedule) that differs:", list(differences(*ot
 # **What to notice.** Two empty lists. What made it possible, besides saving everything, is how the files are written: each under a
 # temporary name, flushed to disk, then renamed, and a checkpoint counts only from the moment when the little file `LATEST`
 # names it. So a kill between any two operations leaves the old checkpoint or the new one, never half of one.
-# `tests/test_resume.py` tries every such moment.
+# `tests/paper/test_resume.py` tries every such moment.
 #
 # Run directories are the unit of everything in this course: here is what such a directory holds.
 

@@ -24,16 +24,13 @@
 import math
 from pathlib import Path
 
-import sacrebleu
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_kit import l05
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import translate_ids
-from pmd_lite.teaching import beams, widgets_05
-from pmd_lite.teaching.checks import lesson05
 
+# %%
 after = {
     "": {"the": 0.6, "a": 0.4},
     "the": {"cat": 0.4, "dog": 0.3, "fox": 0.3},
@@ -80,9 +77,9 @@ def greedy(model, src, bos, eos, max_len):
 
 
 # %% tags=["check", "points:3"]
-lesson05.GREEDY.check(greedy)
+l05.checks.GREEDY.check(greedy)
 ### BEGIN HIDDEN TESTS
-lesson05.GREEDY.grade(greedy, seed=5)
+l05.checks.GREEDY.grade(greedy, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -131,7 +128,7 @@ for pair, lines in tests.items():
 
 # %% tags=["exercise"]
 student = "your name"
-short, long, penalty = lesson05.your_hypotheses(student)
+short, long, penalty = l05.checks.your_hypotheses(student)
 scores = None  # [score of the short one, score of the long one]
 ### BEGIN SOLUTION
 scores = [sum(math.log(p) for p in hypothesis) / len(hypothesis) ** penalty for hypothesis in (short, long)]
@@ -139,9 +136,9 @@ scores = [sum(math.log(p) for p in hypothesis) / len(hypothesis) ** penalty for 
 print("short", short, "long", long, "length penalty", penalty)
 
 # %% tags=["check", "points:2"]
-lesson05.scores(student).check(scores)
+l05.checks.scores(student).check(scores)
 ### BEGIN HIDDEN TESTS
-lesson05.scores(student).grade(scores, seed=5)
+l05.checks.scores(student).grade(scores, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -152,12 +149,12 @@ lesson05.scores(student).grade(scores, seed=5)
 
 # %%
 def explore(sentence, beam, penalty):
-    return beams.branches(model, tokenizer, "est-eng", sentence, beam=beam, length_penalty=penalty)
+    return l05.beams.branches(model, tokenizer, "est-eng", sentence, beam=beam, length_penalty=penalty)
 
 
 shown = [source for source, _ in tests["est-eng"][:8]]
 print(shown[4], "means", tests["est-eng"][4][1])
-widgets_05.beam_figure(explore, shown[4], beam=4)
+l05.widgets.beam_figure(explore, shown[4], beam=4)
 
 # %% [markdown]
 # **What to notice.** Up to "three" the four agree. Then they carry "trees", "gardens" or "tables", beside birds or,
@@ -169,7 +166,7 @@ widgets_05.beam_figure(explore, shown[4], beam=4)
 # The same to play with, for more sentences. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-widgets_05.beam_explorer(explore, shown)
+l05.widgets.beam_explorer(explore, shown)
 
 # %% [markdown]
 # ## Does a wider beam help?
@@ -178,6 +175,10 @@ widgets_05.beam_explorer(explore, shown)
 # do for our model? We translate the first test sentences of the largest and the smallest language several times.
 
 # %%
+from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.evaluation.translation import translate_ids
+
+
 def translate(pair, beam, penalty=1.0):
     sources = [tokenizer.encode_src(source, pair) for source, _ in tests[pair]]
     return translate_ids(
@@ -215,7 +216,7 @@ Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, dig
 # with $h$ words in the translations and $r$ in the references. Matches are *clipped*: "the the the the" matches "the cat" once.
 
 # %%
-widgets_05.bleu_figure("the old cat sees the the small dog", "the small dog sees the old cat .")
+l05.widgets.bleu_figure("the old cat sees the the small dog", "the small dog sees the old cat .")
 
 # %% [markdown]
 # **What to notice.** Who sees whom is turned round, and yet seven of eight words count, five of seven pairs and two of six
@@ -225,7 +226,7 @@ widgets_05.bleu_figure("the old cat sees the the small dog", "the small dog sees
 # Edit both sentences yourself. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-widgets_05.bleu_editor("the old cat sees the the small dog", "the small dog sees the old cat .")
+l05.widgets.bleu_editor("the old cat sees the the small dog", "the small dog sees the old cat .")
 
 # %% [markdown]
 # ### Exercise 3: matches (8 minutes, difficulty 2)
@@ -243,9 +244,9 @@ def matches(hyp, ref, n):
 
 
 # %% tags=["check", "points:2"]
-lesson05.MATCHES.check(matches)
+l05.checks.MATCHES.check(matches)
 ### BEGIN HIDDEN TESTS
-lesson05.MATCHES.grade(matches, seed=5)
+l05.checks.MATCHES.grade(matches, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -264,15 +265,17 @@ def bleu(matches_of, totals_of, hyp_lens, ref_lens):
 
 
 # %% tags=["check", "points:2"]
-lesson05.CORPUS_BLEU.check(bleu)
+l05.checks.CORPUS_BLEU.check(bleu)
 ### BEGIN HIDDEN TESTS
-lesson05.CORPUS_BLEU.grade(bleu, seed=5)
+l05.checks.CORPUS_BLEU.grade(bleu, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # BLEU of a corpus is not the mean of the BLEUs of its sentences. How far apart the two are, for our translations:
 
 # %%
+import sacrebleu
+
 rows = []
 for pair in ("fra-eng", "est-eng"):
     hyps, refs = found[pair, 5], [reference for _, reference in tests[pair]]
@@ -304,7 +307,7 @@ print(f"{score.bleu:.1f}", score.signature.rsplit("|", 1)[0])  # the last field 
 # because Chinese is written without spaces. Here are eight translations into Chinese, scored four ways.
 
 # %%
-hyps, refs = lesson05.chinese()
+hyps, refs = l05.checks.chinese()
 print(hyps[3], refs[3], sep="\n")
 for name in ("13a", "intl", "zh", "char"):
     print(f"{name:5} {sacrebleu.BLEU(tokenize=name).corpus_score(hyps, [refs]).score:5.1f}")
@@ -328,9 +331,9 @@ def score_zh(hyps, refs):
 
 
 # %% tags=["check", "points:2"]
-lesson05.SCORE_ZH.check(score_zh)
+l05.checks.SCORE_ZH.check(score_zh)
 ### BEGIN HIDDEN TESTS
-lesson05.SCORE_ZH.grade(score_zh, seed=5)
+l05.checks.SCORE_ZH.grade(score_zh, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]

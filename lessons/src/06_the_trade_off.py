@@ -20,18 +20,16 @@
 # points up *and* to the right.
 
 # %%
-import itertools
 from pathlib import Path
 
 import numpy as np
 
 import pmd_lite as pmd
+from pmd_kit import l06
 from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front
 from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.teaching import explorer, frontier_plane, widgets_06
-from pmd_lite.teaching.checks import lesson06
-from pmd_lite.teaching.contenders import LOSS, collect
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -81,7 +79,7 @@ Table(["model", "HRL", "LRL", "all six"], rows, digits=1, caption=caption)
 # And on the plane, with the probabilities that made the model:
 
 # %%
-widgets_06.sweep_figure(sweep, "tau=2")
+l06.figures.sweep_figure(sweep, "tau=2")
 
 # %% [markdown]
 # **What to notice.** From 1 to 2 the knob trades: small pairs gain 6.5 points, large ones lose 4. Turned further it
@@ -93,7 +91,7 @@ widgets_06.sweep_figure(sweep, "tau=2")
 # The same picture to play with. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-widgets_06.tau_points(sweep)
+l06.figures.tau_points(sweep)
 
 # %% [markdown]
 # ## Better, without a but
@@ -119,15 +117,17 @@ def better(a, b):
 
 
 # %% tags=["check", "points:2"]
-lesson06.DOMINATES.check(better)
+l06.checks.DOMINATES.check(better)
 ### BEGIN HIDDEN TESTS
-lesson06.DOMINATES.grade(better, seed=6)
+l06.checks.DOMINATES.grade(better, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # Who dominates whom among the five means of our sweep?
 
 # %%
+import itertools
+
 means = {name: tuple(np.mean([run.point() for run in both], axis=0)) for name, both in sweep.items()}
 for a, b in itertools.permutations(means, 2):
     if dominates(means[a], means[b]):
@@ -154,9 +154,9 @@ def frontier(points):
 
 
 # %% tags=["check", "points:2"]
-lesson06.FRONTIER.check(frontier)
+l06.checks.FRONTIER.check(frontier)
 ### BEGIN HIDDEN TESTS
-lesson06.FRONTIER.grade(frontier, seed=6)
+l06.checks.FRONTIER.grade(frontier, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -165,8 +165,8 @@ lesson06.FRONTIER.grade(frontier, seed=6)
 # model that nobody has trained.
 
 # %%
-contenders = collect(runs_in).contenders
-frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
+contenders = l06.contenders.collect(runs_in).contenders
+l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
 
 # %% [markdown]
 # **What to notice.** On the frontier are both seeds of $\tau=1$, both of $\tau=2$, and one of $\tau=5$, the paper's
@@ -184,7 +184,7 @@ frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
 
 # %%
 four = {"A": [(1, 3)], "B": [(3, 2)], "C": [(4, 1)], "D": [(2, 1.5)]}
-frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
+l06.frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
 
 # %% [markdown]
 # ### Exercise 3: the area by hand (5 minutes, difficulty 1)
@@ -193,7 +193,7 @@ frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
 
 # %% tags=["exercise"]
 student = "your name"
-my_points, my_reference = lesson06.my_points(student)
+my_points, my_reference = l06.checks.my_points(student)
 my_area = None
 ### BEGIN SOLUTION
 my_area = hypervolume(my_points, my_reference)
@@ -201,9 +201,9 @@ my_area = hypervolume(my_points, my_reference)
 print(f"points (LRL, HRL): {my_points}, reference {my_reference}")
 
 # %% tags=["check", "points:1"]
-lesson06.my_area(student).check(my_area)
+l06.checks.my_area(student).check(my_area)
 ### BEGIN HIDDEN TESTS
-lesson06.my_area(student).grade(my_area, seed=6)
+l06.checks.my_area(student).grade(my_area, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -226,9 +226,9 @@ def area(points, reference):
 
 
 # %% tags=["check", "points:3"]
-lesson06.AREA.check(area)
+l06.checks.AREA.check(area)
 ### BEGIN HIDDEN TESTS
-lesson06.AREA.grade(area, seed=6)
+l06.checks.AREA.grade(area, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -270,7 +270,7 @@ for both in sweep.values():
     six = np.mean([list(run.best_dev_loss().values()) for run in both], axis=0)  # largest pair first
     scores.append((-six[3:].mean(), -six[:3].mean()))
 print("on the frontier of dev losses:", [list(sweep)[i] for i in pareto_front(scores)])
-frontier_plane.frontier_plane(contenders, LOSS)
+l06.frontier_plane.frontier_plane(contenders, l06.contenders.LOSS)
 
 # %% [markdown]
 # **What to notice.** In the stored run the judges agree on the order, for small pairs and for large ones, and so on the
@@ -322,9 +322,9 @@ def verdict(before, after):
 
 
 # %% tags=["check", "points:2"]
-lesson06.VERDICT.check(verdict)
+l06.checks.VERDICT.check(verdict)
 ### BEGIN HIDDEN TESTS
-lesson06.VERDICT.grade(verdict, seed=6)
+l06.checks.VERDICT.grade(verdict, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -336,7 +336,7 @@ for before, after in itertools.pairwise(sweep):
     cells = [f"{before} -> {after}"]
     for axis in (0, 1):
         scores = [[run.point()[axis] for run in sweep[name]] for name in (before, after)]
-        cells += [f"{np.mean(scores[1]) - np.mean(scores[0]):+.1f}", lesson06.verdict(*scores)]
+        cells += [f"{np.mean(scores[1]) - np.mean(scores[0]):+.1f}", l06.checks.verdict(*scores)]
     rows.append(cells)
 Table(["step", "LRL", "", "HRL", " "], rows)
 
@@ -347,7 +347,7 @@ Table(["step", "LRL", "", "HRL", " "], rows)
 rng = np.random.default_rng(0)
 for n in (2, 3, 5):
     scores = rng.normal(size=(4000, 2, n)).tolist()
-    found = sum(lesson06.verdict(before, after) != "noise" for before, after in scores)
+    found = sum(l06.checks.verdict(before, after) != "noise" for before, after in scores)
     same_sign = sum(len({b > a for a, b in zip(*both)}) == 1 for both in scores)
     shares = f"{found / 4000:.0%} pass the rule, {same_sign / 4000:.0%} agree on the sign"
     print(f"{n} seeds: {shares}")
@@ -368,10 +368,10 @@ for n in (2, 3, 5):
 # area would be lost without each.
 
 # %%
-frontier_plane.frontier_plane(contenders)
+l06.frontier_plane.frontier_plane(contenders)
 
 # %%
-frontier_plane.standing_table(contenders)
+l06.frontier_plane.standing_table(contenders)
 
 # %% [markdown]
 # The same picture to play with, fed by everything in `runs/` beside this notebook: what lesson 00 trained is there too, if you
@@ -379,7 +379,7 @@ frontier_plane.standing_table(contenders)
 # picture instead of shown. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-explorer.frontier_explorer("runs")
+l06.explorer.frontier_explorer("runs")
 
 # %% [markdown]
 # **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev
@@ -414,10 +414,10 @@ for setting, of in planes.items():
     print("    six pairs:", [names[i] for i in pareto_front(list(paper[setting].values()))])
 
 # %%
-frontier_plane.plane({name: [point] for name, point in planes["M2O"].items()})
+l06.frontier_plane.plane({name: [point] for name, point in planes["M2O"].items()})
 
 # %%
-frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
+l06.frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
 
 # %% [markdown]
 # **What to notice.** Many-to-one is the picture that the paper promises: both single models are dominated, and model 1 dominates
@@ -438,5 +438,5 @@ frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
 # - No difference without its spread. Two seeds are the least that lets you see any.
 #
 # **Where to go next.** Figure 1 and section 5.1 ("Visualization of Pareto Frontier") of the paper; the code is
-# `pmd_lite/evaluation/pareto.py` and, for the explorer, `pmd_lite/teaching/explorer.py`. Lesson 07 lets two of these models
+# `pmd_lite/evaluation/pareto.py` and, for the explorer, `lessons/pmd_kit/l06/explorer.py`. Lesson 07 lets two of these models
 # teach each other.

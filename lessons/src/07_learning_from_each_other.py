@@ -26,33 +26,16 @@
 # $-.5\ln .25 - .3\ln .5 - .2\ln .25 = .693 + .208 + .277 = 1.178$.
 
 # %%
-from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.config import ModelConfig
-from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.losses import (
-    ce_loss,
-    kd_loss,
-    log_probs,
-    nll,
-    pmd_loss,
-    probs,
-    soft_target,
-    token_logits,
-)
+from pmd_kit import l07
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.run import bleu_table
-from pmd_lite.teaching import figures, figures_07, widgets_07
-from pmd_lite.teaching.checks import lesson07
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 teacher_p = torch.tensor([[0.5, 0.3, 0.2]])
 student_p = torch.tensor([[0.25, 0.5, 0.25]])
 print(f"{kd_loss(student_p.log(), teacher_p):.3f}")
@@ -72,9 +55,9 @@ def kd(student, teacher):
 
 
 # %% tags=["check", "points:2"]
-lesson07.KD.check(kd)
+l07.checks.KD.check(kd)
 ### BEGIN HIDDEN TESTS
-lesson07.KD.grade(kd, seed=7)
+l07.checks.KD.grade(kd, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -85,10 +68,12 @@ lesson07.KD.grade(kd, seed=7)
 # two distributions are: Eq. 3 minus the teacher's own entropy.
 
 # %%
+import numpy as np
+
 q = np.linspace(0.02, 0.98, 97)
 entropy = -(0.7 * np.log(0.7) + 0.3 * np.log(0.3))
 soft = -(0.7 * np.log(q) + 0.3 * np.log(1 - q))
-figures_07.curves(
+l07.figures.curves(
     q, {"reference: -log q": -np.log(q), "teacher, Eq. 3": soft, "teacher, KL divergence": soft - entropy},
     "student's probability of rug", "loss (nats)", lowest=True,
     alt="Loss over the student's probability of rug: the reference's falls to the end, "
@@ -123,9 +108,9 @@ def kd_mean(student, teacher, lengths):
 
 
 # %% tags=["check", "points:2"]
-lesson07.KD_MEAN.check(kd_mean)
+l07.checks.KD_MEAN.check(kd_mean)
 ### BEGIN HIDDEN TESTS
-lesson07.KD_MEAN.grade(kd_mean, seed=7)
+l07.checks.KD_MEAN.grade(kd_mean, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -160,9 +145,9 @@ def mixed_target(gold, teacher_p, alpha, eps):
 
 
 # %% tags=["check", "points:2"]
-lesson07.MIXED.check(mixed_target)
+l07.checks.MIXED.check(mixed_target)
 ### BEGIN HIDDEN TESTS
-lesson07.MIXED.grade(mixed_target, seed=7)
+l07.checks.MIXED.grade(mixed_target, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -176,7 +161,7 @@ student, teacher = torch.randn(5, 6, requires_grad=True), torch.randn(5, 6)
 gold = torch.tensor([0, 3, 1, 5, 2])
 logp, teacher_p = log_probs(student), probs(teacher)
 pmd_loss(ce_loss(logp, gold, 0.1), kd_loss(logp, teacher_p), 0.4).backward()
-target = lesson07.mixed_target(gold, teacher_p, 0.4, 0.1)
+target = l07.checks.mixed_target(gold, teacher_p, 0.4, 0.1)
 difference = probs(student).double() - target
 print("gradient = p_S - target:", torch.allclose(student.grad.double(), difference, atol=1e-6))
 one_loss = -(target * logp).sum()
@@ -184,7 +169,7 @@ two_losses = pmd_loss(ce_loss(logp, gold, 0.1), kd_loss(logp, teacher_p), 0.4)
 print("Eq. 4 = one cross-entropy:", torch.allclose(one_loss.float(), two_losses))
 
 # %%
-widgets_07.mixture("knows the scene", alpha=0.4, eps=0.1)
+l07.widgets.mixture("knows the scene", alpha=0.4, eps=0.1)
 
 # %% [markdown]
 # **What to notice.** The target still prefers *rug*, and now *mat* is a better mistake than *of*. Whatever the teacher, the right
@@ -194,7 +179,7 @@ widgets_07.mixture("knows the scene", alpha=0.4, eps=0.1)
 # The same picture to play with. (Without a running kernel only the figure above is shown.)
 
 # %% tags=["widget"]
-widgets_07.target_slider()
+l07.widgets.target_slider()
 
 # %% [markdown]
 # ## A teacher who knows one word
@@ -239,9 +224,9 @@ def student_loss(student, teacher, x, gold, alpha):
 
 
 # %% tags=["check", "points:3"]
-lesson07.ISOLATION.check(student_loss)
+l07.checks.ISOLATION.check(student_loss)
 ### BEGIN HIDDEN TESTS
-lesson07.ISOLATION.grade(student_loss, seed=7)
+l07.checks.ISOLATION.grade(student_loss, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -250,6 +235,12 @@ lesson07.ISOLATION.grade(student_loss, seed=7)
 # ordinary training steps; in ours that is a setting, `teacher_dropout`.)
 
 # %%
+from dataclasses import asdict
+
+from pmd_lite.config import ModelConfig
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.model.transformer import Transformer
+
 torch.manual_seed(7)
 shape = ModelConfig(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, ffn=32)
 one_model, other_model = (Transformer(40, **asdict(shape), pad=PAD).train() for _ in range(2))
@@ -271,7 +262,7 @@ for name, model in (("student", one_model), ("teacher", other_model)):
 # $\alpha_i[\ell]$, one per language pair.
 
 # %%
-figures_07.framework(
+l07.figures.framework(
     ["tau=1", "tau=5"],
     alt="Two students; each learns from its own data with weight 1-alpha and from the other student "
         "with weight alpha; student 1 steps first",
@@ -312,9 +303,9 @@ def one_round(z1, z2, data, alphas, lr):
 
 
 # %% tags=["check", "points:3"]
-lesson07.ONE_ROUND.check(one_round)
+l07.checks.ONE_ROUND.check(one_round)
 ### BEGIN HIDDEN TESTS
-lesson07.ONE_ROUND.grade(one_round, seed=7)
+l07.checks.ONE_ROUND.grade(one_round, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -343,13 +334,13 @@ for alpha in (0.0, 0.4, 0.8, 1.0):
     z = torch.tensor([[0.2, 0.6, 0.2], [0.2, 0.2, 0.6]], dtype=torch.float64).log()
     path = [excess(z[0])]
     for _ in range(100):
-        z = torch.stack(lesson07.one_round(z[0], z[1], data, (alpha, alpha), lr=0.5))
+        z = torch.stack(l07.checks.one_round(z[0], z[1], data, (alpha, alpha), lr=0.5))
         path.append(excess(z[0]))
     paths[f"alpha={alpha:g}"] = path
     print(f"alpha={alpha:g}: student 1 ends at {[round(p, 3) for p in probs(z)[0].tolist()]}")
 
 # %%
-figures_07.curves(
+l07.figures.curves(
     range(101), paths, "rounds", "student 1: loss above the best possible",
     alt="Excess loss of student 1 over 100 rounds: alpha 0 falls, then rises to 0.2; 0.4 and 0.8 end "
         "near 0; 1 stays at 0.2",
@@ -401,9 +392,13 @@ print("equal to the last bit at", [step for step, yes in zip(steps, same) if yes
 print("different at", [step for step, yes in zip(steps, same) if not yes])
 
 # %%
-figures.dev_loss_of([single, vanilla])
+from pmd_lite.figures.runs import dev_loss_of
+
+dev_loss_of([single, vanilla])
 
 # %% tags=["result-table"]
+from pmd_lite.run import bleu_table
+
 bleu_table([single, vanilla])
 
 # %% [markdown]
@@ -415,6 +410,8 @@ bleu_table([single, vanilla])
 # rounds otherwise and draws other numbers for its dropout:
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 before, now = stored.systems["tau=1"]["bleu"][0], single.bleu()
 print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(now.values()) / 6:.1f} here")
@@ -450,6 +447,8 @@ Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 # The paper asks the same question on WMT-6 (many to one): mean BLEU of six pairs, one run each.
 
 # %%
+from pmd_lite.methods import METHODS
+
 asked = ["tau=1", "tau=5", "vanilla-md", "vanilla-md-tau", "bi-pmd", "auto-pmd"]
 rows = []
 for name in asked:
@@ -491,7 +490,7 @@ panels = {
     "here: dev loss saved": {label: [-x for x in above_twin(label, "dev_loss")] for label in mutual},
 }
 means = "; ".join(f"{label} {sum(x) / len(x):+.1f}" for label, x in panels["here: BLEU"].items())
-figures_07.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
+l07.figures.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
 
 # %% [markdown]
 # **What to notice.** In the paper every student gains. Here, in BLEU, nobody is above the line by more than the seeds are apart, and the
@@ -517,4 +516,4 @@ figures_07.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU.
 #
 # **Where to go next.** Sections 2.2 and 3.1 of the paper and its table on vanilla mutual distillation; the code is
 # `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/trainer.py` (Alg. 1),
-# the tests `tests/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.
+# the tests `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.

@@ -27,17 +27,10 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.config import FIDELITY
-from pmd_lite.distillation.mutual import uni_weights
+from pmd_kit import l08
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
-from pmd_lite.run import bleu_table
-from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures, figures_08, second_opinions, widgets_08
-from pmd_lite.teaching.alpha_grid import AlphaGrid
-from pmd_lite.teaching.checks import lesson08
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 pairs = ["fr-en", "et-en", "tr-en"]
 losses = torch.tensor([[0.20, 1.30, 1.95], [0.55, 0.85, 1.60]])  # [student, pair], nats per token
 rows = [[f"student {i + 1}", *losses[i].tolist()] for i in (0, 1)]
@@ -60,9 +53,11 @@ Table(["", *pairs], rows, best="min", digits=2)
 # the other way round. Arrows lead from the teacher to the learner.
 
 # %%
+from pmd_lite.distillation.mutual import uni_weights
+
 rules = {"Uni-PMD (Eq. 5)": uni_weights(losses, 0.4), "Bi-PMD (Eq. 6)": torch.full((2, 3), 0.4)}
 print(rules["Uni-PMD (Eq. 5)"])
-figures_08.directions(
+l08.figures.directions(
     pairs, losses.tolist(), {title: weights.tolist() for title, weights in rules.items()},
     alt="Dev losses of two students on three pairs. Uni-PMD: one arrow a pair, to the higher loss. "
         "Bi-PMD: two arrows a pair",
@@ -83,9 +78,9 @@ def uni(losses, alpha):
 
 
 # %% tags=["check", "points:2"]
-lesson08.UNI.check(uni)
+l08.checks.UNI.check(uni)
 ### BEGIN HIDDEN TESTS
-lesson08.UNI.grade(uni, seed=8)
+l08.checks.UNI.grade(uni, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -107,9 +102,9 @@ def distilled(p, weights):
 
 
 # %% tags=["check", "points:2"]
-lesson08.DISTILLED.check(distilled)
+l08.checks.DISTILLED.check(distilled)
 ### BEGIN HIDDEN TESTS
-lesson08.DISTILLED.grade(distilled, seed=8)
+l08.checks.DISTILLED.grade(distilled, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -117,6 +112,8 @@ lesson08.DISTILLED.grade(distilled, seed=8)
 # one with its backward pass as 3: each student's update costs 3, and 1 more when a teacher is asked.
 
 # %%
+from pmd_lite.sampling.temperature import temperature_probabilities
+
 wmt6 = [3_000_000, 1_500_000, 400_000, 80_000, 10_000, 5_000]
 worlds = {"WMT-6": wmt6, "longtail": pmd.load_corpus("longtail").sizes}
 large_and_small = torch.tensor([[1.0, 1, 1, 2, 2, 2], [2.0, 2, 2, 1, 1, 1]])  # losses
@@ -124,7 +121,7 @@ rows = []
 for world, sizes in worlds.items():
     p = torch.stack([temperature_probabilities(sizes, tau) for tau in (1, 5)])
     for name, weights in (("Uni-PMD", uni_weights(large_and_small, 0.4)), ("Bi-PMD", torch.full((2, 6), 0.4))):
-        one, two = lesson08.distilled(p, weights).tolist()
+        one, two = l08.checks.distilled(p, weights).tolist()
         rows.append([world, name, f"{one:.1%}", f"{two:.1%}", f"{6 + one + two:.2f}"])
 Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes per round"], rows, best=None)
 
@@ -178,9 +175,9 @@ def second_opinion(better, worse):
 
 
 # %% tags=["check", "points:2"]
-lesson08.SECOND_OPINION.check(second_opinion)
+l08.checks.SECOND_OPINION.check(second_opinion)
 ### BEGIN HIDDEN TESTS
-lesson08.SECOND_OPINION.grade(second_opinion, seed=8)
+l08.checks.SECOND_OPINION.grade(second_opinion, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -189,18 +186,18 @@ lesson08.SECOND_OPINION.grade(second_opinion, seed=8)
 
 # %%
 corpus = pmd.load_corpus("longtail", **world)
-right = second_opinions.right_tokens([(one, 0), (five, 0), (control, 0)], corpus)
+right = l08.second_opinions.right_tokens([(one, 0), (five, 0), (control, 0)], corpus)
 shares, rows = {"the better model": [], "only the worse model": [], "neither": []}, []
 for pair, (plain, flat, other) in right.items():
     better, worse = (plain, flat) if plain.float().mean() >= flat.float().mean() else (flat, plain)
     good, rescued = float(better.float().mean()), float((worse & ~better).float().mean())
     for name, share in zip(shares, (good, rescued, 1 - good - rescued)):
         shares[name].append(share)
-    opinions = [lesson08.second_opinion(better, worse), lesson08.second_opinion(plain, other)]
+    opinions = [l08.checks.second_opinion(better, worse), l08.checks.second_opinion(plain, other)]
     percent = [f"{100 * float(x):.0f}" for x in (good, worse.float().mean(), *opinions)]
     rows.append([pair, "tau=1" if better is plain else "tau=5", *percent])
 text = "; ".join(f"{pair} {x:.2f}, {y:.2f}" for pair, x, y in zip(right, *list(shares.values())[:2]))
-figures_08.error_shares(list(right), shares, alt=f"Share of tokens right: the better; only the worse: {text}")
+l08.figures.error_shares(list(right), shares, alt=f"Share of tokens right: the better; only the worse: {text}")
 
 # %%
 columns = ["pair", "better", "it is right, %", "worse is right, %", "second opinion, %", "control, %"]
@@ -222,22 +219,28 @@ Table(columns, rows, best=None, caption=caption)
 
 # %%
 events = [line for line in uni_run.dir.metrics() if line["event"] == "uni"]
-who = [figures_08.learners(line["alpha"]) for line in events]  # [decision][pair]
+who = [l08.figures.learners(line["alpha"]) for line in events]  # [decision][pair]
 decided = {pair: [row[i] for row in who] for i, pair in enumerate(uni_run.pairs)}
 text = "; ".join(f"{pair}: {', '.join(row)}" for pair, row in decided.items())
 at = [line["step"] for line in events]
-figures_08.who_learns(at, {"Uni-PMD, as decided": decided}, alt=f"Who learnt. {text}")
+l08.figures.who_learns(at, {"Uni-PMD, as decided": decided}, alt=f"Who learnt. {text}")
 
 # %%
-figures.dev_loss_of([one, five, uni_run, bi_run])
+from pmd_lite.figures.runs import dev_loss_of
+
+dev_loss_of([one, five, uni_run, bi_run])
 
 # %% tags=["result-table"]
+from pmd_lite.run import bleu_table
+
 bleu_table([one, five, uni_run, bi_run])
 
 # %% [markdown]
 # One run of each proves little. The stored comparison has three seeds of the same settings, with the same $\alpha = .4$:
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 shown = ("tau=1", "tau=5", "uni-pmd", "bi-pmd")
@@ -256,6 +259,8 @@ stored.table([label for label in stored.systems if label.split(" ")[0] in shown]
 # one exception; find it.
 
 # %%
+from pmd_lite.methods import METHODS
+
 rows = [[name, *METHODS[name].reported] for name in ("tau=1", "tau=5", "uni-pmd", "bi-pmd")]
 Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows, best=None)
 
@@ -273,6 +278,8 @@ Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows
 # habits of that program.
 
 # %%
+from pmd_lite.config import FIDELITY
+
 for name, bundle in FIDELITY.items():
     print(f"{name:8s} dead zone {bundle.dead_zone:.4f} nats, compares the {bundle.decide_by} dev loss, "
           f"distils after {bundle.start:.0%} of training")
@@ -295,9 +302,9 @@ def with_zone(losses, alpha, bits):
 
 
 # %% tags=["check", "points:3"]
-lesson08.ZONED.check(with_zone)
+l08.checks.ZONED.check(with_zone)
 ### BEGIN HIDDEN TESTS
-lesson08.ZONED.grade(with_zone, seed=8)
+l08.checks.ZONED.grade(with_zone, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -307,18 +314,18 @@ lesson08.ZONED.grade(with_zone, seed=8)
 
 # %% tags=["exercise"]
 student = "your name"
-table = lesson08.my_losses(student)
+table = l08.checks.my_losses(student)
 learners = None
 ### BEGIN SOLUTION
 learners = ["both" if abs(a - b) < 0.05 * math.log(2) else "1" if a > b else "2" for a, b in table]
 ### END SOLUTION
-rows = [[pair, *row] for pair, row in zip(lesson08.PAIRS, table)]
+rows = [[pair, *row] for pair, row in zip(l08.checks.PAIRS, table)]
 Table(["dev loss (nats)", "student 1", "student 2"], rows, best=None, digits=3)
 
 # %% tags=["check", "points:2"]
-lesson08.my_learners(student).check(learners)
+l08.checks.my_learners(student).check(learners)
 ### BEGIN HIDDEN TESTS
-lesson08.my_learners(student).grade(learners, seed=8)
+l08.checks.my_learners(student).grade(learners, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -329,7 +336,7 @@ steps, first = uni_run.curve("dev_loss", 0)
 _, second = uni_run.curve("dev_loss", 1)
 bits = {pair: [(a - b) / math.log(2) for a, b in zip(first[pair], second[pair])] for pair in uni_run.pairs}
 text = ", ".join(f"{pair} {lead[-1]:+.2f}" for pair, lead in bits.items())
-figures_08.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over training. At the end {text}")
+l08.figures.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over training. At the end {text}")
 
 # %% [markdown]
 # Now judge three pairs of models by both rules, at every evaluation after distillation has begun: Uni-PMD's students, Bi-PMD's, and the two
@@ -373,7 +380,7 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 # first with one seed. (An older version of the library made these runs; `docs/methods.md` says what was wrong then.)
 
 # %%
-alphas = AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
+alphas = l08.alpha_grid.AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
 print("\n".join(alphas.commands))
 alphas.effect("bleu")
 
@@ -407,7 +414,7 @@ alphas.grid("bi-pmd", "bleu")
 # The same picture to play with. (Without a running kernel only the figures above are shown.)
 
 # %% tags=["widget"]
-widgets_08.alpha_grid(alphas)
+l08.widgets.alpha_grid(alphas)
 
 # %% [markdown]
 # ## Takeaways
@@ -420,5 +427,5 @@ widgets_08.alpha_grid(alphas)
 # - No single $\alpha$ suits all pairs.
 #
 # **Where to go next.** Section 3.2 of the paper and its appendix on the effect of $\alpha$; the code is `pmd_lite/distillation/mutual.py`, the two
-# sets of habits are `FIDELITY` in `pmd_lite/config.py`, the tests `tests/test_strategies.py`. Lesson 09 shows how a weight can be moved, lesson 10
+# sets of habits are `FIDELITY` in `pmd_lite/config/sections.py`, the tests `tests/paper/test_eq05_06_strategies.py`. Lesson 09 shows how a weight can be moved, lesson 10
 # who moves it.

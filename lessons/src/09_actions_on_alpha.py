@@ -25,18 +25,15 @@
 
 # %%
 import math
-from typing import get_args
 
-import numpy as np
 import torch
 
-from pmd_lite.config import StepSize
+from pmd_kit import l09
 from pmd_lite.distillation.actions import ACTIONS, act, decrease, increase, keep, logit, step_size
 from pmd_lite.distillation.search import choose, reduced_space
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.teaching import figures_09, widgets_09
-from pmd_lite.teaching.checks import lesson09
 
+# %%
 pairs = ["fr-en", "de-en", "tr-en"]
 before = torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
 trials = {"keep": keep(before), "up": increase(before, mu=1.0), "down": decrease(before, mu=1.0)}
@@ -50,7 +47,7 @@ print("new weights:", {pair: round(a, 3) for pair, a in zip(pairs, after)})
 # The next figure shows the same search. It is our own drawing of Figure 3 in the paper:
 
 # %%
-figures_09.three_trials(
+l09.figures.three_trials(
     pairs, before.tolist(), {action: a.tolist() for action, a in trials.items()}, chosen,
     alt="Three pairs, each with a weight before and three candidates: fr-en goes down, de-en and tr-en go up",
 )
@@ -113,9 +110,9 @@ def f_up(alpha, mu):
 
 
 # %% tags=["check", "points:2"]
-lesson09.UP.check(f_up)
+l09.checks.UP.check(f_up)
 ### BEGIN HIDDEN TESTS
-lesson09.UP.grade(f_up, seed=9)
+l09.checks.UP.grade(f_up, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -142,9 +139,9 @@ def f_down(alpha, mu):
 
 
 # %% tags=["check", "points:2"]
-lesson09.DOWN.check(f_down)
+l09.checks.DOWN.check(f_down)
 ### BEGIN HIDDEN TESTS
-lesson09.DOWN.grade(f_down, seed=9)
+l09.checks.DOWN.grade(f_down, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -175,9 +172,9 @@ def distances(alpha, mu):
 
 
 # %% tags=["check", "points:2"]
-lesson09.DISTANCES.check(distances)
+l09.checks.DISTANCES.check(distances)
 ### BEGIN HIDDEN TESTS
-lesson09.DISTANCES.grade(distances, seed=9)
+l09.checks.DISTANCES.grade(distances, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -187,9 +184,9 @@ lesson09.DISTANCES.grade(distances, seed=9)
 alphas = torch.linspace(0, 1, 201, dtype=torch.float64)
 curves = {}
 for step in (1.0, 0.3):
-    up, down = lesson09.distances(alphas, step).tolist()
+    up, down = l09.checks.distances(alphas, step).tolist()
     curves |= {f"up, mu={step:g}": up, f"down, mu={step:g}": down}
-figures_09.distance_moved(
+l09.figures.distance_moved(
     alphas.tolist(), curves,
     alt="Distance moved over alpha: four humps, zero at both ends, up leaning left, down right",
 )
@@ -200,7 +197,7 @@ figures_09.distance_moved(
 # %%
 rows = []
 for alpha in (0.001, 0.01, 0.1, 0.5):
-    up = lesson09.distances(torch.tensor([alpha], dtype=torch.float64), 1.0)[0].item()
+    up = l09.checks.distances(torch.tensor([alpha], dtype=torch.float64), 1.0)[0].item()
     rows.append([f"{alpha:g}", f"{up:.4f}", f"{1 + up / alpha:.2f}"])
 Table(["alpha", "moved up by", "new / old"], rows)
 
@@ -245,7 +242,7 @@ print(f"{large.item()} up: {tried.item():.5f}, then down after clipping at 0.98:
 
 # %% tags=["exercise"]
 student = "your name"
-start, actions, step = lesson09.my_path(student)
+start, actions, step = l09.checks.my_path(student)
 answer = None
 ### BEGIN SOLUTION
 left = actions.count("up") - actions.count("down")
@@ -255,9 +252,9 @@ answer = odds / (1 + odds)
 print(f"start {start}, mu {step}:", ", ".join(actions))
 
 # %% tags=["check", "points:1"]
-lesson09.my_end(student).check(answer)
+l09.checks.my_end(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson09.my_end(student).grade(answer, seed=9)
+l09.checks.my_end(student).grade(answer, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -269,8 +266,8 @@ lesson09.my_end(student).grade(answer, seed=9)
 
 # %%
 actions = ["up"] * 3 + ["keep"] * 2 + ["down"] * 3
-paths = {f"mu {schedule}": widgets_09.walk(0.1, actions, schedule) for schedule in ("constant", "to_0")}
-figures_09.trajectory(
+paths = {f"mu {schedule}": l09.figures.walk(0.1, actions, schedule) for schedule in ("constant", "to_0")}
+l09.figures.trajectory(
     paths, actions,
     alt="Two weights rise from 0.1, stay, fall: to 0.1 with constant mu, only to 0.30 with shrinking mu",
 )
@@ -290,7 +287,7 @@ Table(["alpha", "start", *actions], rows, best=None, digits=3)
 # Try a walk of your own. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_09.alpha_walk()
+l09.figures.alpha_walk()
 
 # %% [markdown]
 # ## A step that shrinks
@@ -333,18 +330,24 @@ def mu(t, t_max, schedule):
 
 
 # %% tags=["check", "points:2"]
-lesson09.MU.check(mu)
+l09.checks.MU.check(mu)
 ### BEGIN HIDDEN TESTS
-lesson09.MU.grade(mu, seed=9)
+l09.checks.MU.grade(mu, seed=9)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # All four over a whole run:
 
 # %%
+from typing import get_args
+
+import numpy as np
+
+from pmd_lite.config import StepSize
+
 progress = np.linspace(0, 1, 101)
 schedules = {name: [step_size(t, 1.0, name) for t in progress.tolist()] for name in get_args(StepSize)}
-figures_09.step_sizes(
+l09.figures.step_sizes(
     progress.tolist(), schedules,
     alt="Step size over the run: constant stays at 1, the others fall faster and faster; early_stop is 0 after 5/6",
 )

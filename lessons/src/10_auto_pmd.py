@@ -34,21 +34,12 @@ import copy
 import math
 from pathlib import Path
 
-import torch
-
 import pmd_lite as pmd
+from pmd_kit import l10
 from pmd_lite.distillation.actions import ACTIONS, act, logit
-from pmd_lite.distillation.search import choose, reduced_space
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
-from pmd_lite.teaching import figures_10, plots
-from pmd_lite.teaching.checks import lesson10
-from pmd_lite.teaching.checks.lesson10_students import TinyStudent, batches
-from pmd_lite.teaching.stepper import SearchLog, search_stepper
-from pmd_lite.teaching.stored import StoredComparison
-from pmd_lite.teaching.trials import changed_parts, reopen, student_state
-from pmd_lite.training.trial import per_pair_trial_set
 
+# %%
 size = pmd.run_size()
 settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
 corpus = pmd.load_corpus("longtail")
@@ -62,6 +53,10 @@ auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score
 # rows are in the order of `ACTIONS`: keep, up, down.
 
 # %%
+import torch
+
+from pmd_lite.distillation.search import choose, reduced_space
+
 alpha = torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
 R = torch.tensor([[2.10, 2.31, 3.40], [2.12, 2.30, 3.40], [2.07, 2.35, 3.52]])  # [trial, pair]
 actions = choose(R, reduced_space(3))
@@ -93,9 +88,9 @@ def search_step(alpha, results, mu):
 
 
 # %% tags=["check", "points:2"]
-lesson10.SEARCH.check(search_step)
+l10.checks.SEARCH.check(search_step)
 ### BEGIN HIDDEN TESTS
-lesson10.SEARCH.grade(search_step, seed=10)
+l10.checks.SEARCH.grade(search_step, seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -105,7 +100,7 @@ lesson10.SEARCH.grade(search_step, seed=10)
 # Here is the first search of `model_1` ($\tau=1$), at the step where distillation begins.
 
 # %%
-log = SearchLog.of(auto)
+log = l10.stepper.SearchLog.of(auto)
 log.figure(student=0, number=1)
 
 # %% [markdown]
@@ -122,7 +117,7 @@ log.figure(student=0, number=1)
 # In the next cell you can step from search to search. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-search_stepper(auto)
+l10.stepper.search_stepper(auto)
 
 # %% [markdown]
 # Things to look for:
@@ -166,13 +161,15 @@ def trial_sentences(sizes, rho, one_batch):
 
 
 # %% tags=["check", "points:2"]
-lesson10.TRIAL_SET.check(trial_sentences)
+l10.checks.TRIAL_SET.check(trial_sentences)
 ### BEGIN HIDDEN TESTS
-lesson10.TRIAL_SET.grade(trial_sentences, seed=10)
+l10.checks.TRIAL_SET.grade(trial_sentences, seed=10)
 ### END HIDDEN TESTS
 
 # %%
-trainer = reopen(auto, corpus)  # stands where the run ended, with both students
+from pmd_lite.training.trial import per_pair_trial_set
+
+trainer = l10.trials.reopen(auto, corpus)  # stands where the run ended, with both students
 rho, budget = auto.config.distill.trial_ratio, auto.config.train.tokens
 trial_set = per_pair_trial_set(trainer.encoded, rho, budget, seed=(1,))
 rows = []
@@ -206,8 +203,8 @@ Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], ro
 
 # %%
 torch.manual_seed(0)
-tiny = TinyStudent(seed=0)
-tiny.train(*batches(seed=0, number=1)[0])
+tiny = l10.students.TinyStudent(seed=0)
+tiny.train(*l10.students.batches(seed=0, number=1)[0])
 print("weights:      ", list(tiny.model.state_dict()))
 adam = tiny.optimizer.state_dict()
 print("optimizer:    ", {name: list(x.shape) for name, x in adam["state"][0].items()}, "...")
@@ -243,9 +240,9 @@ def restore(student, saved):
 
 
 # %% tags=["check", "points:3"]
-lesson10.RESTORE.check((snapshot, restore))
+l10.checks.RESTORE.check((snapshot, restore))
 ### BEGIN HIDDEN TESTS
-lesson10.RESTORE.grade((snapshot, restore), seed=10)
+l10.checks.RESTORE.grade((snapshot, restore), seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -254,10 +251,10 @@ lesson10.RESTORE.grade((snapshot, restore), seed=10)
 # %%
 logits = trainer.distiller.logits[0]  # of the weights of model_1
 mine = torch.stack([torch.sigmoid(act(logits, action, 0.5)) for action in ACTIONS])
-before = student_state(trainer, 0)
+before = l10.trials.student_state(trainer, 0)
 results = trainer.probe.trial(0, mine)
 print("R, keep:", [round(x, 4) for x in results[0].tolist()])
-changed = changed_parts(before, student_state(trainer, 0))
+changed = l10.trials.changed_parts(before, l10.trials.student_state(trainer, 0))
 print("changed by the search:", changed or "nothing, to the last bit")
 
 # %% [markdown]
@@ -269,7 +266,7 @@ print("changed by the search:", changed or "nothing, to the last bit")
 # %%
 kept = tiny.model.state_dict()
 first = kept["0.weight"][0].tolist()
-for batch in batches(seed=1, number=3):  # a trial
+for batch in l10.students.batches(seed=1, number=3):  # a trial
     tiny.train(*batch)
 print("kept, before the trial:", [round(x, 4) for x in first])
 print("kept, after the trial: ", [round(x, 4) for x in kept["0.weight"][0].tolist()])
@@ -297,9 +294,9 @@ def sharing(live, kept):
 
 
 # %% tags=["check", "points:2"]
-lesson10.SHARING.check(sharing)
+l10.checks.SHARING.check(sharing)
 ### BEGIN HIDDEN TESTS
-lesson10.SHARING.grade(sharing, seed=10)
+l10.checks.SHARING.grade(sharing, seed=10)
 ### END HIDDEN TESTS
 
 # %%
@@ -312,7 +309,7 @@ ways = {
     "x.clone()": {name: x.clone() for name, x in state.items()},
     "copy.deepcopy": copy.deepcopy(state),
 }
-shared = {way: len(lesson10.sharing(state, kept)) for way, kept in ways.items()}
+shared = {way: len(l10.checks.sharing(state, kept)) for way, kept in ways.items()}
 rows = [[way, f"{count} of {len(state)}"] for way, count in shared.items()]
 Table(["snapshot made by", "tensors that share memory"], rows, best=None)
 
@@ -329,10 +326,10 @@ Table(["snapshot made by", "tensors that share memory"], rows, best=None)
 same = torch.full((3, len(corpus.pairs)), 0.1, dtype=torch.float64)
 found, left = {}, []
 for name, rollback in (("copies", True), ("live, as released", False)):
-    trainer = reopen(auto, corpus, rollback=rollback)
-    before = student_state(trainer, 1)
+    trainer = l10.trials.reopen(auto, corpus, rollback=rollback)
+    before = l10.trials.student_state(trainer, 1)
     found[name] = trainer.probe.trial(1, same).tolist()
-    left.append([name, ", ".join(changed_parts(before, student_state(trainer, 1))) or "nothing"])
+    left.append([name, ", ".join(l10.trials.changed_parts(before, l10.trials.student_state(trainer, 1))) or "nothing"])
 Table(["trials with", "what they leave changed in the student"], left, best=None)
 
 # %% [markdown]
@@ -340,7 +337,7 @@ Table(["trials with", "what they leave changed in the student"], left, best=None
 # the count of updates, and that count was restored.)
 
 # %%
-figures_10.equal_trials(
+l10.figures.equal_trials(
     corpus.pairs, found,
     alt="Three trials with equal weights. Copies: three equal losses. Live: losses of small pairs rise by hundredths",
 )
@@ -395,9 +392,9 @@ def overhead(rho, trials, shared):
 
 
 # %% tags=["check", "points:2"]
-lesson10.OVERHEAD.check(overhead)
+l10.checks.OVERHEAD.check(overhead)
 ### BEGIN HIDDEN TESTS
-lesson10.OVERHEAD.grade(overhead, seed=10)
+l10.checks.OVERHEAD.grade(overhead, seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -411,8 +408,8 @@ on_dev = 2 * 3 * sum(batch.tokens for batch in trainer.dev)  # students, trials,
 spent = auto.cost
 counted = spent["trial"] / (spent["train"] + spent["teacher"])
 rows = [
-    ["12 F on a tenth of the data: the paper's 30 %", lesson10.overhead(rho, 3, False)],
-    ["10 F on a tenth of the data", lesson10.overhead(rho, 3, True)],
+    ["12 F on a tenth of the data: the paper's 30 %", l10.checks.overhead(rho, 3, False)],
+    ["10 F on a tenth of the data", l10.checks.overhead(rho, 3, True)],
     ["10 F on our trial set", 2 * 10 * in_set / (8 * epoch)],
     ["and three dev losses for each student", (2 * 10 * in_set + on_dev) / (8 * epoch)],
     ["counted in the run, trials / (training + teachers)", counted],
@@ -432,6 +429,8 @@ Table(["what a search adds", "share"], [[what, f"{share:.0%}"] for what, share i
 # Here is the same figure for our run.
 
 # %%
+from pmd_lite.figures import plots
+
 ends = (corpus.pairs[0], corpus.pairs[-1])
 steps = [log.first, *(search.step for search in log.searches[0])]
 paths = {label: {pair: log.path(i)[pair] for pair in ends} for i, label in enumerate(log.labels)}
@@ -495,6 +494,9 @@ Table(["the common action differs from the pair's own", "searches", *log.pairs],
 # in multiples of the compute of $\tau=1$.
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.methods import METHODS
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 wanted = ("tau=1", "tau=5", "auto-pmd", "dynamic-md", "lsmd")
 labels = [label for label in stored.systems if label.split(" ")[0] in wanted]

@@ -27,11 +27,11 @@ from pathlib import Path
 
 import torch
 
+from pmd_kit import l11
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import choose, full_space, own_share, reduced_space
-from pmd_lite.teaching import dwi, dwi_tables, figures_11, widgets_11
-from pmd_lite.teaching.checks import lesson11
 
+# %%
 print("full:   ", [" ".join(vector) for vector in full_space(2)])
 print("reduced:", [" ".join(vector) for vector in reduced_space(2)])
 
@@ -49,9 +49,9 @@ def trials(n_pairs, n_actions):
 
 
 # %% tags=["check", "points:1"]
-lesson11.TRIALS.check(trials)
+l11.checks.TRIALS.check(trials)
 ### BEGIN HIDDEN TESTS
-lesson11.TRIALS.grade(trials, seed=11)
+l11.checks.TRIALS.grade(trials, seed=11)
 ### END HIDDEN TESTS
 
 # %%
@@ -95,9 +95,9 @@ def choose_reduced(results):
 
 
 # %% tags=["check", "points:2"]
-lesson11.CHOICE.check(choose_reduced)
+l11.checks.CHOICE.check(choose_reduced)
 ### BEGIN HIDDEN TESTS
-lesson11.CHOICE.grade(choose_reduced, seed=11)
+l11.checks.CHOICE.grade(choose_reduced, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -156,7 +156,7 @@ print(f"{agreed} of 100 random tables: the two searches choose the same actions"
 alone = {"keep": 2.0, "up": 1.8, "down": 2.3}
 calm = [[alone[own] for other in ACTIONS] for own in ACTIONS]
 tense = [[alone[own] + (0.5 if own == other == "up" else 0.0) for other in ACTIONS] for own in ACTIONS]
-figures_11.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr", "tr",
+l11.figures.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr", "tr",
                         alt="Loss of fr for both actions. Independent: one loss per row. Competing: 2.3 where both go up")
 
 # %% [markdown]
@@ -166,7 +166,7 @@ figures_11.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr"
 
 # %%
 space, same = full_space(2), reduced_space(2)
-R = lesson11.competing(space)
+R = l11.checks.competing(space)
 print("full:   ", choose(R, space))
 print("reduced:", choose(R[[space.index(v) for v in same]], same))
 
@@ -193,9 +193,9 @@ def breaking_table(space):
 
 
 # %% tags=["check", "points:3"]
-lesson11.BREAKING.check(breaking_table)
+l11.checks.BREAKING.check(breaking_table)
 ### BEGIN HIDDEN TESTS
-lesson11.BREAKING.grade(breaking_table, seed=11)
+l11.checks.BREAKING.grade(breaking_table, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -239,9 +239,9 @@ def my_own_share(results, space, pair):
 
 
 # %% tags=["check", "points:3"]
-lesson11.OWN_SHARE.check(my_own_share)
+l11.checks.OWN_SHARE.check(my_own_share)
 ### BEGIN HIDDEN TESTS
-lesson11.OWN_SHARE.grade(my_own_share, seed=11)
+l11.checks.OWN_SHARE.grade(my_own_share, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -250,7 +250,7 @@ lesson11.OWN_SHARE.grade(my_own_share, seed=11)
 # separate effects can explain.
 
 # %%
-print(f"library's own share: {own_share(lesson11.competing(full_space(2)), full_space(2), 0):.3f}")
+print(f"library's own share: {own_share(l11.checks.competing(full_space(2)), full_space(2), 0):.3f}")
 
 # %% [markdown]
 # ## The real thing
@@ -261,7 +261,7 @@ print(f"library's own share: {own_share(lesson11.competing(full_space(2)), full_
 # dropout. Only the weights differ, so the weights cause every difference in the table. Luck does not.
 
 # %%
-stored = dwi.StoredSearches.load(Path("results") / "dwi_longtail.json")
+stored = l11.dwi.StoredSearches.load(Path("results") / "dwi_longtail.json")
 print(stored.command)
 stored.table()
 
@@ -329,7 +329,7 @@ print(stored.rules_reading())
 # agrees sometimes, since the best of all trials may be one of the three.)
 
 # %%
-curve = dwi_tables.simulate([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 20], draws=1000)
+curve = l11.dwi_tables.simulate([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 20], draws=1000)
 stored.beside_noise(curve)
 
 # %% [markdown]
@@ -350,7 +350,7 @@ stored.grid(*stored.least_own())
 # In the next cell you can choose other searches and pairs. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_11.interaction_picker(stored)
+l11.widgets.interaction_picker(stored)
 
 # %% [markdown]
 # ## What it means

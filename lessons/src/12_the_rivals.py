@@ -22,16 +22,11 @@ from pathlib import Path
 
 import torch
 
+from pmd_kit import l12
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.methods import METHODS
-from pmd_lite.sampling.chi_ibr import best_response, chi_divergence
-from pmd_lite.sampling.scheduled import scheduled_tau
-from pmd_lite.sampling.scorer import scorer_loss
-from pmd_lite.sampling.unimax import unimax_probabilities
-from pmd_lite.teaching import figures_12, widgets_12
-from pmd_lite.teaching.checks import lesson12
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 rows = [[m.name, " + ".join(m.samplers), m.about, m.paper] for m in METHODS.values()]
 Table(["method", "sampler of each student", "in a few words", "from"], rows, best=None)
 
@@ -40,6 +35,8 @@ Table(["method", "sampler of each student", "in a few words", "from"], rows, bes
 # lesson 00. This lesson trains nothing. The next cell prints the command that made the file, in case you want to repeat it.
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 pairs, sizes = list(stored.sizes), list(stored.sizes.values())
@@ -54,6 +51,8 @@ print(stored.sizes, "seeds", stored.seeds)
 # all at $\tau=5$. So the small languages come to a model that already translates.
 
 # %%
+from pmd_lite.sampling.scheduled import scheduled_tau
+
 print([f"tau={scheduled_tau(t, 5.0, 1.0, 'linear'):.2f}" for t in (0, 0.25, 0.5, 0.75, 1)])
 
 # %% [markdown]
@@ -66,6 +65,8 @@ print([f"tau={scheduled_tau(t, 5.0, 1.0, 'linear'):.2f}" for t in (0, 0.25, 0.5,
 # gets the remaining 280.
 
 # %%
+from pmd_lite.sampling.unimax import unimax_probabilities
+
 print(unimax_probabilities([1000, 100, 10], budget=600, cap=4) * 600)
 
 # %% [markdown]
@@ -76,7 +77,7 @@ print(unimax_probabilities([1000, 100, 10], budget=600, cap=4) * 600)
 
 # %%
 student = "your name"
-my_sizes, my_budget, my_cap = lesson12.my_corpus(student)
+my_sizes, my_budget, my_cap = l12.checks.my_corpus(student)
 print(f"sizes {my_sizes}, budget {my_budget} sentences, no pair more than {my_cap} times")
 
 # %% tags=["exercise"]
@@ -88,9 +89,9 @@ amounts = [level, level, my_cap * my_sizes[2], my_cap * my_sizes[3]]
 print("my amounts:", amounts)
 
 # %% tags=["check", "points:2"]
-lesson12.my_amounts(student).check(amounts)
+l12.checks.my_amounts(student).check(amounts)
 ### BEGIN HIDDEN TESTS
-lesson12.my_amounts(student).grade(amounts, seed=12)
+l12.checks.my_amounts(student).grade(amounts, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -101,7 +102,7 @@ budget, cap = sum(sizes), 5
 share = unimax_probabilities(sizes, budget, cap)
 given = {pair: round(budget * p) for pair, p in zip(pairs, share.tolist())}
 print(given)
-figures_12.water_level(pairs, list(given.values()), [cap * n for n in sizes],
+l12.figures.water_level(pairs, list(given.values()), [cap * n for n in sizes],
                        alt=f"UniMax gives out {budget} sentences: {given}")
 
 # %% [markdown]
@@ -149,9 +150,9 @@ def gradient(p, rewards):
 
 
 # %% tags=["check", "points:2"]
-lesson12.GRADIENT.check(gradient)
+l12.checks.GRADIENT.check(gradient)
 ### BEGIN HIDDEN TESTS
-lesson12.GRADIENT.grade(gradient, seed=12)
+l12.checks.GRADIENT.grade(gradient, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -160,6 +161,8 @@ lesson12.GRADIENT.grade(gradient, seed=12)
 # rate.
 
 # %%
+from pmd_lite.sampling.scorer import scorer_loss
+
 rewards = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
 for lr, updates in ((1e-4, 1), (1e-3, 30)):  # as published; our default
     psi = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log().requires_grad_()
@@ -172,7 +175,7 @@ for lr, updates in ((1e-4, 1), (1e-3, 30)):  # as published; our default
             path.append(torch.softmax(psi.detach(), 0).tolist())
     print(f"learning rate {lr:g}, after {updates} update(s): {[round(x, 3) for x in path[-1]]}")
 shares = {f"reward {r:g}": [p[i] for p in path] for i, r in enumerate(rewards.tolist())}
-figures_12.shares_over(range(31), shares, "updates of the scorer (200 steps of 1e-3 each)",
+l12.figures.shares_over(range(31), shares, "updates of the scorer (200 steps of 1e-3 each)",
                        alt="From 0.6, 0.3, 0.1 to the rewards 0.2, 0.3, 0.5, after about 15 updates")
 
 # %% [markdown]
@@ -215,9 +218,9 @@ def response(p, v, rho):
 
 
 # %% tags=["check", "points:3"]
-lesson12.RESPONSE.check(response)
+l12.checks.RESPONSE.check(response)
 ### BEGIN HIDDEN TESTS
-lesson12.RESPONSE.grade(response, seed=12)
+l12.checks.RESPONSE.grade(response, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -225,6 +228,8 @@ lesson12.RESPONSE.grade(response, seed=12)
 # by bisection.
 
 # %%
+from pmd_lite.sampling.chi_ibr import best_response, chi_divergence
+
 p, v = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 radii = [i / 20 for i in range(101)]
 path = [best_response(p, v, rho).tolist() for rho in radii]
@@ -233,7 +238,7 @@ for rho in (0.05, 1.0, 5.0):
     shown = [round(x, 4) for x in q.tolist()]
     print(f"rho {rho:g}: q = {shown}, D = {chi_divergence(q, p):.3f}, worst loss {float(q @ v):.3f}")
 shares = {f"v = {loss:g}": [q[i] for q in path] for i, loss in enumerate((1, 2, 3))}
-figures_12.shares_over(radii, shares, r"radius $\rho$",
+l12.figures.shares_over(radii, shares, r"radius $\rho$",
                        alt="From p at radius 0: the easy pair falls to 0, and in the end the hardest pair gets everything")
 
 # %% [markdown]
@@ -307,9 +312,9 @@ def plan(losses):
 
 
 # %% tags=["check", "points:3"]
-lesson12.LSSD_PLAN.check(plan)
+l12.checks.LSSD_PLAN.check(plan)
 ### BEGIN HIDDEN TESTS
-lesson12.LSSD_PLAN.grade(plan, seed=12)
+l12.checks.LSSD_PLAN.grade(plan, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -319,8 +324,8 @@ lesson12.LSSD_PLAN.grade(plan, seed=12)
 curves = {"large": [3.0, 2.2, 1.7, 1.5, 1.4, 1.35, 1.3], "middle": [3.2, 2.5, 2.1, 2.0, 2.2, 2.1, 2.3],
           "small": [3.3, 2.8, 3.0, 3.1, 3.0, 3.3, 3.4]}
 table = list(zip(*curves.values()))
-taught = [lesson12.lssd_plan(table[:done])[1] if done else [False] * 3 for done in range(len(table))]
-figures_12.teachers(curves, {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
+taught = [l12.checks.lssd_plan(table[:done])[1] if done else [False] * 3 for done in range(len(table))]
+l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
                     alt="large: never distilled; middle: epochs 6 and 7, teacher epoch 4; small: from epoch 4, teacher epoch 2")
 
 # %% [markdown]
@@ -378,7 +383,7 @@ print(stored.reading())
 stored.card("multidds-s")
 
 # %% tags=["widget"]
-widgets_12.method_picker(stored, "multidds-s")
+l12.widgets.method_picker(stored, "multidds-s")
 
 # %% [markdown]
 # ## What it costs
@@ -441,5 +446,5 @@ Table(updates.columns, chosen, best=None, caption=updates.caption)
 # - A fair table needs one backbone, several seeds, a test of significance, and the costs.
 #
 # **Where to go next.** The paper describes the rivals in section 4 and in its main table. The code is in
-# `pmd_lite/sampling`, `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/compare.py`.
+# `pmd_lite/sampling`, `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/comparing/compare.py`.
 # `docs/methods.md` says where our versions differ from theirs, and why. Lesson 13 does the same on real text.

@@ -22,15 +22,13 @@ from pathlib import Path
 import numpy as np
 
 import pmd_lite as pmd
-from pmd_lite.evaluation.significance import bleu_of
+from pmd_kit import l12, l13
+from pmd_lite.comparing.stored import StoredComparison
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.teaching import widgets_12
-from pmd_lite.teaching.checks import lesson13
-from pmd_lite.teaching.sentences import StoredSentences
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 results = Path("results") / "compare_tatoeba.json"
-stored, sentences = StoredComparison.load(results), StoredSentences.load(results)
+stored, sentences = StoredComparison.load(results), l13.sentences.StoredSentences.load(results)
 print(stored.sizes)
 print("high-resource:", stored.groups[0], " low-resource:", stored.groups[1])
 print(stored.command, "| seeds", stored.seeds, "|", dict(stored.overrides))
@@ -98,9 +96,9 @@ def mean_and_spread(values):
 
 
 # %% tags=["check", "points:2"]
-lesson13.SPREAD.check(mean_and_spread)
+l13.checks.SPREAD.check(mean_and_spread)
 ### BEGIN HIDDEN TESTS
-lesson13.SPREAD.grade(mean_and_spread, seed=13)
+l13.checks.SPREAD.grade(mean_and_spread, seed=13)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -119,6 +117,8 @@ lesson13.SPREAD.grade(mean_and_spread, seed=13)
 # resample needs only one sum. Here are the counts of the smallest language, and BLEU from their sum:
 
 # %%
+from pmd_lite.evaluation.significance import bleu_of
+
 pair = pairs[-1]
 base, other = sentences.counts["tau=1"][pair], sentences.counts["tau=5"][pair]
 print(base.shape, "first sentence:", base[0])
@@ -139,14 +139,14 @@ def gains(base, other, draws):
 
 
 # %% tags=["check", "points:3"]
-lesson13.GAINS.check(gains)
+l13.checks.GAINS.check(gains)
 ### BEGIN HIDDEN TESTS
-lesson13.GAINS.grade(gains, seed=13)
+l13.checks.GAINS.grade(gains, seed=13)
 ### END HIDDEN TESTS
 
 # %%
 draws = np.random.default_rng(0).integers(len(base), size=(1000, len(base)))
-deltas = lesson13.gains(base, other, draws)
+deltas = l13.checks.gains(base, other, draws)
 low, high = np.quantile(deltas, [0.025, 0.975])
 print(f"95 % of the resamples lie between {low:+.2f} and {high:+.2f} BLEU")
 
@@ -167,9 +167,9 @@ def p_value(deltas):
 
 
 # %% tags=["check", "points:2"]
-lesson13.P_VALUE.check(p_value)
+l13.checks.P_VALUE.check(p_value)
 ### BEGIN HIDDEN TESTS
-lesson13.P_VALUE.grade(p_value, seed=13)
+l13.checks.P_VALUE.grade(p_value, seed=13)
 ### END HIDDEN TESTS
 
 # %%
@@ -177,8 +177,8 @@ rows = []
 for name in (pairs[0], pairs[-1]):
     one, five = sentences.counts["tau=1"][name], sentences.counts["tau=5"][name]
     drawn = np.random.default_rng(0).integers(len(one), size=(1000, len(one)))
-    found = lesson13.gains(one, five, drawn)
-    rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), lesson13.p_value(found)])
+    found = l13.checks.gains(one, five, drawn)
+    rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), l13.checks.p_value(found)])
 Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, digits=3)
 
 # %% [markdown]
@@ -208,7 +208,7 @@ stored.frontier(highlight=["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)
 # leads. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_12.method_picker(stored, "auto-pmd model_2 (tau=5)")
+l12.widgets.method_picker(stored, "auto-pmd model_2 (tau=5)")
 
 # %% [markdown]
 # ## The bill
@@ -227,7 +227,7 @@ stored.costs()
 
 # %%
 student = "your name"
-made, single, mutual = lesson13.my_costs(student)
+made, single, mutual = l13.checks.my_costs(student)
 print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students")
 
 # %% tags=["exercise"]
@@ -238,9 +238,9 @@ updates = round(made * mutual / single)
 print("my answer:", updates)
 
 # %% tags=["check", "points:1"]
-lesson13.my_updates(student).check(updates)
+l13.checks.my_updates(student).check(updates)
 ### BEGIN HIDDEN TESTS
-lesson13.my_updates(student).grade(updates, seed=13)
+l13.checks.my_updates(student).grade(updates, seed=13)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -23,21 +23,13 @@
 import itertools
 from pathlib import Path
 
-import torch
-
 import pmd_lite as pmd
-from data_scripts import ted8
-from pmd_lite.data.batching import collate
-from pmd_lite.data.tokens import EncodedSplit, TokenArray
-from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+from pmd_corpora import ted8
+from pmd_kit import l14, miniatures, paper_tables
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import full_vocabulary
-from pmd_lite.planning.timing import parameters
-from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures_14, miniatures, paper_tables
-from pmd_lite.teaching.checks import lesson14
-from pmd_lite.teaching.dashboard import dashboard, watch
 
+# %%
 FULL = False  # True: download, then train for days on one GPU
 
 size = pmd.run_size()
@@ -88,9 +80,9 @@ def pairs(rows, code):
 
 
 # %% tags=["check", "points:2"]
-lesson14.PAIRS.check(pairs)
+l14.checks.PAIRS.check(pairs)
 ### BEGIN HIDDEN TESTS
-lesson14.PAIRS.grade(pairs, seed=14)
+l14.checks.PAIRS.grade(pairs, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -99,6 +91,8 @@ lesson14.PAIRS.grade(pairs, seed=14)
 # TED-8-Diverse takes eight of the columns. Here is the paper's table, with the probabilities at two temperatures:
 
 # %%
+from pmd_lite.sampling.temperature import temperature_probabilities
+
 sizes = miniatures.TED_SIZES
 one, three = (temperature_probabilities(list(sizes.values()), tau).tolist() for tau in (1, 3))
 rows = [[ted8.NAMES[code], code, n, n / 205_640, p, q] for (code, n), p, q in zip(sizes.items(), one, three)]
@@ -125,6 +119,8 @@ Table(columns, rows, best=None, digits=3)
 # compete with Greek endings for a place. The price is the size of the tables.
 
 # %%
+from pmd_lite.planning.timing import parameters
+
 full = pmd.preset("ted8")
 joint = pmd.preset("ted8", kind="joint")
 rows = []
@@ -178,9 +174,9 @@ def fit(memory, fixed, per_token):
 
 
 # %% tags=["check", "points:2"]
-lesson14.FIT.check(fit)
+l14.checks.FIT.check(fit)
 ### BEGIN HIDDEN TESTS
-lesson14.FIT.grade(fit, seed=14)
+l14.checks.FIT.grade(fit, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -190,7 +186,7 @@ lesson14.FIT.grade(fit, seed=14)
 # %%
 rows = []
 for memory in (16, 24, 80):
-    tokens, accumulate = lesson14.right_fit(memory, fixed + trial, 0.6)
+    tokens, accumulate = l14.checks.right_fit(memory, fixed + trial, 0.6)
     rows.append([f"{memory} GB", tokens, accumulate, tokens * accumulate])
 Table(["card", "tokens", "accumulate", "an update"], rows, best=None)
 
@@ -207,6 +203,8 @@ Table(["card", "tokens", "accumulate", "an update"], rows, best=None)
 # and the largest is 65,504. Gradients are often smaller than that smallest number:
 
 # %%
+import torch
+
 x = torch.tensor([1e-4, 1e-6, 1e-8, 1e5])
 print("unscaled:   ", x.half().tolist())
 print("times 1024: ", (x * 1024).half().tolist())
@@ -241,9 +239,9 @@ def scales(finite, interval):
 
 
 # %% tags=["check", "points:2"]
-lesson14.SCALES.check(scales)
+l14.checks.SCALES.check(scales)
 ### BEGIN HIDDEN TESTS
-lesson14.SCALES.grade(scales, seed=14)
+l14.checks.SCALES.grade(scales, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -252,9 +250,9 @@ lesson14.SCALES.grade(scales, seed=14)
 # %%
 finite = []
 while len(finite) < 40:
-    finite.append(lesson14.right_scales([*finite, True], 6)[-1] <= 2**14)
-figures_14.loss_scale(
-    lesson14.right_scales(finite, 6), finite,
+    finite.append(l14.checks.right_scales([*finite, True], 6)[-1] <= 2**14)
+l14.figures.loss_scale(
+    l14.checks.right_scales(finite, 6), finite,
     alt="The scale falls from 2^16 to 2^14 in two overflows, doubles after every six good updates and falls back at once",
 )
 
@@ -272,7 +270,7 @@ figures_14.loss_scale(
 
 # %% tags=["exercise"]
 student = "your name"
-log = lesson14.my_log(student)
+log = l14.checks.my_log(student)
 answer = None
 ### BEGIN SOLUTION
 skipped = [step for (step, scale), (_, then) in itertools.pairwise(log) if then < scale]
@@ -282,9 +280,9 @@ for step, scale in log:
     print(f"update {step}: scale {scale:9,.0f}")
 
 # %% tags=["check", "points:2"]
-lesson14.my_reading(student).check(answer)
+l14.checks.my_reading(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson14.my_reading(student).grade(answer, seed=14)
+l14.checks.my_reading(student).grade(answer, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -361,6 +359,10 @@ run.table()
 # Now that we have a model, we look at its gradients for one sentence of each language, and at what fp16 would make of them:
 
 # %%
+from pmd_lite.data.batching import collate
+from pmd_lite.data.tokens import EncodedSplit, TokenArray
+from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+
 model, tokenizer = run.model(0), run.tokenizer
 model.zero_grad()
 for number, pair in enumerate(corpus.pairs):
@@ -372,12 +374,12 @@ for number, pair in enumerate(corpus.pairs):
 gradients = torch.cat([p.grad.abs().flatten() for p in model.parameters()])
 gradients = gradients[gradients > 0]
 for scale in (1, 65_536):
-    lost = (gradients * scale < figures_14.SMALLEST / 2).float().mean()
-    over = (gradients * scale > figures_14.LARGEST).sum()
+    lost = (gradients * scale < l14.figures.SMALLEST / 2).float().mean()
+    over = (gradients * scale > l14.figures.LARGEST).sum()
     print(f"scale {scale:6,}: {100 * lost:.2f} % become 0, {over} overflow")
 
 # %%
-figures_14.reach_of_fp16(
+l14.figures.reach_of_fp16(
     gradients.tolist(), 65_536,
     alt="Sizes of gradients: the small end touches fp16's smallest number; times 65,536 all lie well inside",
 )
@@ -398,6 +400,8 @@ figures_14.reach_of_fp16(
 # which differ on every machine.)
 
 # %%
+from pmd_lite.reports.dashboard import dashboard, watch
+
 dashboard(run, times=False)
 
 # %% [markdown]
@@ -472,5 +476,5 @@ paper_tables.per_language("ted8", "o2m")
 # - First estimate, then do a dry run through the same code, then do the real run and watch it with the monitor.
 #
 # **Where to go next.** TED-8 is in the paper's section 4.1 and its appendix on data, and the hyper-parameters are in the
-# appendix after it. The code is in `data_scripts/ted8.py`, `pmd_lite/presets.py`, `pmd_lite/training/learner.py`,
-# `pmd_lite/estimate.py` and `pmd_lite/teaching/dashboard.py`. Lesson 15 takes the larger corpus.
+# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`, `pmd_lite/training/learner.py`,
+# `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the larger corpus.

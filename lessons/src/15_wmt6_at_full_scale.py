@@ -26,12 +26,12 @@
 from pathlib import Path
 
 import pmd_lite as pmd
+from pmd_kit import l15, miniatures, paper_tables
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures_15, miniatures, paper_tables, widgets_15
-from pmd_lite.teaching.checks import lesson15
 
+# %%
 FULL = False  # True: read about 2 GB from the Hub, then train for days
 
 sizes = miniatures.WMT_SIZES
@@ -86,9 +86,9 @@ def updates(sizes, mean_tokens, budget, epochs):
 
 
 # %% tags=["check", "points:2"]
-lesson15.UPDATES.check(updates)
+l15.checks.UPDATES.check(updates)
 ### BEGIN HIDDEN TESTS
-lesson15.UPDATES.grade(updates, seed=15)
+l15.checks.UPDATES.grade(updates, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -115,9 +115,9 @@ def gpu_hours(tokens, tokens_per_second, passes, gpus):
 
 
 # %% tags=["check", "points:2"]
-lesson15.HOURS.check(gpu_hours)
+l15.checks.HOURS.check(gpu_hours)
 ### BEGIN HIDDEN TESTS
-lesson15.HOURS.grade(gpu_hours, seed=15)
+l15.checks.HOURS.grade(gpu_hours, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -127,7 +127,7 @@ lesson15.HOURS.grade(gpu_hours, seed=15)
 # %%
 tokens = plan.work.efforts["train"].backward / plan.work.students
 for speed in (5_000, 10_000, 25_000, 50_000):
-    wait = lesson15.right_hours(tokens, speed, passes=10, gpus=16)
+    wait = l15.checks.right_hours(tokens, speed, passes=10, gpus=16)
     print(f"{speed:6,} tokens/s per card: {wait:5.0f} h on 16 cards, {16 * wait:6,.0f} GPU hours")
 
 # %% [markdown]
@@ -150,7 +150,7 @@ for speed in (5_000, 10_000, 25_000, 50_000):
 
 # %% tags=["exercise"]
 student = "your name"
-millions, students = lesson15.my_model(student)
+millions, students = l15.checks.my_model(student)
 answer = None
 ### BEGIN SOLUTION
 latest = students * millions * 1e6 * 3 * 4 / 1e9
@@ -160,9 +160,9 @@ answer = latest + best, 2 * latest + best
 print(f"{students} students of {millions:g} million parameters")
 
 # %% tags=["check", "points:1"]
-lesson15.my_disk(student).check(answer)
+l15.checks.my_disk(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson15.my_disk(student).grade(answer, seed=15)
+l15.checks.my_disk(student).grade(answer, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -185,7 +185,7 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]
-figures_15.shared_update(
+l15.figures.shared_update(
     draws, [1, 2, 4],
     alt="Eight micro-batches of one pair each: in a row on one GPU, four on each of two GPUs, two on each of four",
 )
@@ -207,7 +207,7 @@ figures_15.shared_update(
 # ## The data
 #
 # The public cannot know *which* three million French pairs the paper used: only a binary file is public, no text and no
-# script. `data_scripts/wmt6.py` draws another sample of the same sizes. It takes row groups from all of WMT's training text
+# script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of WMT's training text
 # (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by documented rules,
 # drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what each step
 # removed.
@@ -230,9 +230,9 @@ def scaled(sizes, scale):
 
 
 # %% tags=["check", "points:2"]
-lesson15.SCALED.check(scaled)
+l15.checks.SCALED.check(scaled)
 ### BEGIN HIDDEN TESTS
-lesson15.SCALED.grade(scaled, seed=15)
+l15.checks.SCALED.grade(scaled, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -241,7 +241,7 @@ lesson15.SCALED.grade(scaled, seed=15)
 # %%
 rows = []
 for scale in (1, 0.1, 0.01, 0.001):
-    small = lesson15.right_scaled(sizes, scale)
+    small = l15.checks.right_scaled(sizes, scale)
     p = temperature_probabilities(list(small.values()), 1).tolist()
     rows.append([f"--scale {scale:g}", *small.values(), small["fr"] / small["tr"], 100 * p[-1]])
 Table(["pairs", *sizes, "fr / tr", "tr, % of draws at tau=1"], rows, best=None, digits=1)
@@ -286,9 +286,9 @@ def tokenizer(pair):
 
 
 # %% tags=["check", "points:1"]
-lesson15.TOKENIZER.check(tokenizer)
+l15.checks.TOKENIZER.check(tokenizer)
 ### BEGIN HIDDEN TESTS
-lesson15.TOKENIZER.grade(tokenizer, seed=15)
+l15.checks.TOKENIZER.grade(tokenizer, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -316,7 +316,7 @@ paper_tables.deviations()
 size = pmd.run_size()
 place = Path("runs") / f"lesson15-{'full' if FULL else size}"
 if FULL:
-    from data_scripts import wmt6
+    from pmd_corpora import wmt6
 
     settings, folder, show = {}, wmt6.build(place / "wmt6"), "dashboard"
 else:
@@ -357,7 +357,7 @@ run.table()
 # this by overfitting. Here is the same figure for our dry run:
 
 # %%
-figures_15.weights_of(run, ["fr-en", "tr-en"])
+l15.figures.weights_of(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
 # **What to notice.** The two lines lie on top of each other and fall to zero, for both students. This is not the paper's
@@ -370,7 +370,7 @@ figures_15.weights_of(run, ["fr-en", "tr-en"])
 # In the next cell you can choose other pairs. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_15.pair_picker(run, ["fr-en", "tr-en"])
+l15.figures.pair_picker(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
 # ## Continuing a run
@@ -418,5 +418,5 @@ paper_tables.per_language("wmt6", "o2m")
 # - Know what you reproduce: the text or the program.
 #
 # **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The
-# code is in `pmd_lite/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and `data_scripts/wmt6.py`.
+# code is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and `data_scripts/pmd_corpora/wmt6.py`.
 # Lesson 16 leaves the paper.

@@ -19,32 +19,16 @@
 # other. So another number of students, or another mixture of samplers, needs no new code, only another list.
 
 # %%
-import copy
 import math
 from pathlib import Path
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 import pmd_lite as pmd
-from pmd_lite.building import SAMPLERS
-from pmd_lite.data.batching import PairStream, eval_batches
-from pmd_lite.data.tokenizer import PAD
-from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.distillation.actions import act, logit, step_size
-from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
-from pmd_lite.distillation.mutual import NoDistillation, UniPMD
-from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+from pmd_kit import l16
 from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.methods import METHODS, Method, get_method, student_labels
-from pmd_lite.sampling.schedule import PairSchedule
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
-from pmd_lite.teaching import figures, figures_16, plots
-from pmd_lite.teaching.checks import lesson16
-from pmd_lite.teaching.own_strategies import SHARPNESS, Council, Resting, teacher_shares
-from pmd_lite.training.learner import learning_rate
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -53,6 +37,8 @@ lesson = size == "lesson"
 runs_in = Path("runs") / f"lesson16-{size}"
 
 # %%
+from pmd_lite.methods import METHODS, SAMPLERS, Method, get_method, student_labels
+
 for samplers in (["tau=1", "tau=5", "tau=inf"], ["tau=1", "unimax", "multiuat", "tau=inf"]):
     print(student_labels(get_method("auto-pmd", samplers), tau=5.0))
 
@@ -66,6 +52,8 @@ for samplers in (["tau=1", "tau=5", "tau=inf"], ["tau=1", "unimax", "multiuat", 
 # same as listening to their mean.
 
 # %%
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
+
 student_logp = torch.tensor([[0.7, 0.2, 0.1]]).log()
 teachers = torch.tensor([[[0.5, 0.5, 0.0]], [[0.1, 0.8, 0.1]]])  # [teacher, token, word]
 shares = torch.tensor([0.25, 0.75])
@@ -85,7 +73,7 @@ print(f"{sum_of_losses.item():.6f} = {loss_of_mean.item():.6f}")
 
 # %% tags=["exercise"]
 student = "your name"
-my_students, my_rho = lesson16.my_plan(student)
+my_students, my_rho = l16.checks.my_plan(student)
 answer = None
 ### BEGIN SOLUTION
 peers = my_students - 1
@@ -94,9 +82,9 @@ answer = my_students * (3 + peers) + my_rho * my_students * (3 * 3 + peers)
 print(f"{my_students} students, rho = {my_rho}")
 
 # %% tags=["check", "points:2"]
-lesson16.my_bill(student).check(answer)
+l16.checks.my_bill(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson16.my_bill(student).grade(answer, seed=16)
+l16.checks.my_bill(student).grade(answer, seed=16)
 ### END HIDDEN TESTS
 
 # %%
@@ -141,7 +129,9 @@ standing(("tau=1, alone", one, 0), ("of two", two, 0), ("of three", three, 0),
 # When is each student taught? A weight of 0 means that the student leads the pair (or that distillation has not begun).
 
 # %%
-figures.alphas_of(three)
+from pmd_lite.figures.runs import alphas_of
+
+alphas_of(three)
 
 # %% [markdown]
 # **What to notice.** Look at `tur-eng`, the pair with 30 sentences. With two students, `model_2` is always the better one
@@ -173,14 +163,14 @@ def shares(losses, student, sharpness):
 
 
 # %% tags=["check", "points:2"]
-lesson16.SHARES.check(shares)
+l16.checks.SHARES.check(shares)
 ### BEGIN HIDDEN TESTS
-lesson16.SHARES.grade(shares, seed=16)
+l16.checks.SHARES.grade(shares, seed=16)
 ### END HIDDEN TESTS
 
 # %%
 losses = torch.tensor([list(three.best_dev_loss(i).values()) for i in range(3)])  # [student, pair]
-rows = [[f"k = {k}", *teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
+rows = [[f"k = {k}", *l16.own_strategies.teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
 Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
 
 # %% [markdown]
@@ -206,6 +196,8 @@ Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
 # training by accident. `FixedSampler` has all six methods for a $P$ that never changes, so it is a good starting point:
 
 # %%
+from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+
 sampler = FixedSampler(torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64))
 print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 
@@ -259,9 +251,9 @@ class MyResting(FixedSampler):
 
 
 # %% tags=["check", "points:4"]
-lesson16.SAMPLER.check(MyResting)
+l16.checks.SAMPLER.check(MyResting)
 ### BEGIN HIDDEN TESTS
-lesson16.SAMPLER.grade(MyResting, seed=16)
+l16.checks.SAMPLER.grade(MyResting, seed=16)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -274,8 +266,10 @@ lesson16.SAMPLER.grade(MyResting, seed=16)
 # shuffle of the same probabilities. So `tau=5` and the placebo differ only by luck.
 
 # %%
-SAMPLERS["resting"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"])
-SAMPLERS["placebo"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"], sharpness=0.0)
+from pmd_lite.figures import plots
+
+SAMPLERS["resting"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"])
+SAMPLERS["placebo"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"], sharpness=0.0)
 corpus = pmd.load_corpus("longtail", **world)
 rested, placebo = (pmd.train(corpus, "tau=5", samplers=[name], out=runs_in / name, show="off", **settings)
                    for name in ("resting", "placebo"))  # fmt: skip
@@ -318,6 +312,9 @@ standing(("tau=5", five, 0), ("placebo", placebo, 0), ("resting", rested, 0))
 # any kind teaches a student on every pair. Then you need to write only two methods:
 
 # %%
+from pmd_lite.distillation.mutual import NoDistillation, UniPMD
+
+
 class Frozen(NoDistillation):
     waits = False  # from the first update on: this teacher is not a beginner
     teacher = five.model()
@@ -347,12 +344,12 @@ class MyCouncil(UniPMD):
     def __init__(self, students, n_pairs, config):
         super().__init__(students, n_pairs, config)  # sets self.students
         equal = torch.zeros(len(students), n_pairs)
-        self.shares = torch.stack([teacher_shares(equal, i, 0.0) for i in range(len(students))])
+        self.shares = torch.stack([l16.own_strategies.teacher_shares(equal, i, 0.0) for i in range(len(students))])
 
     def update(self, probe):
         ### BEGIN SOLUTION
         losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])
-        self.shares = torch.stack([teacher_shares(losses, i, SHARPNESS) for i in range(len(losses))])
+        self.shares = torch.stack([l16.own_strategies.teacher_shares(losses, i, l16.own_strategies.SHARPNESS) for i in range(len(losses))])
         return super().update(probe)
         ### END SOLUTION
 
@@ -375,9 +372,9 @@ class MyCouncil(UniPMD):
 
 
 # %% tags=["check", "points:4"]
-lesson16.DISTILLER.check(MyCouncil)
+l16.checks.DISTILLER.check(MyCouncil)
 ### BEGIN HIDDEN TESTS
-lesson16.DISTILLER.grade(MyCouncil, seed=16)
+l16.checks.DISTILLER.grade(MyCouncil, seed=16)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -385,7 +382,7 @@ lesson16.DISTILLER.grade(MyCouncil, seed=16)
 # cost per update in forward passes, a few words, and its source. (Again, `Council` is our own solution.)
 
 # %%
-METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), Council, "9 to 15", "peers by merit", "lesson 16")
+METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), l16.own_strategies.Council, "9 to 15", "peers by merit", "lesson 16")
 council = pmd.train(corpus, "council", out=runs_in / "council", show="off", **settings)
 standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["council"].samplers)
            for name, run in (("equal shares", three), ("council", council))])
@@ -406,6 +403,11 @@ standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["c
 # the architecture of the well-known `opus-mt` translators:
 
 # %%
+from torch import nn
+
+from pmd_lite.data.tokenizer import PAD
+
+
 class Wrapped(nn.Module):
     """A Marian model of Hugging Face with the methods that our losses call."""
 
@@ -427,6 +429,11 @@ class Wrapped(nn.Module):
 # teaching.
 
 # %%
+from pmd_lite.data.batching import PairStream, eval_batches
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.learner import learning_rate
+
 encoded = encode_corpus(corpus, five.tokenizer, five.config.model.max_len)
 
 
@@ -503,7 +510,7 @@ if MarianMTModel is not None:
 
 # %%
 if MarianMTModel is not None:
-    from pmd_lite.model.export import from_huggingface
+    from pmd_lite.exchange.huggingface import from_huggingface
 
     Frozen.teacher = from_huggingface(marians[0.5].marian)
     batch = PairStream(encoded.valid[0], 0, 300, (1,)).next()
@@ -519,7 +526,7 @@ print(learner.labels, {kind: spent > 0 for kind, spent in learner.cost.items() i
 # needs *one* vocabulary for teacher and student (the ids must mean the same). So train the students on the *teacher's*
 # pieces. For an `opus-mt` model, `pmd.import_marian(DIR, OUT, pairs)` writes its network under our ids and its pieces as
 # our tokenizer. Then `pmd.train(corpus, init=OUT)` starts every student from it, and `Imported(OUT).model()` (in
-# `pmd_lite.importing`) is a teacher for `Frozen` with the same ids. Other solutions, such as training on the teacher's
+# `pmd_lite.exchange.marian`) is a teacher for `Frozen` with the same ids. Other solutions, such as training on the teacher's
 # translations, need no common vocabulary.
 
 # %% [markdown]
@@ -531,6 +538,8 @@ print(learner.labels, {kind: spent > 0 for kind, spent in learner.cost.items() i
 # long tail: our problem.
 
 # %%
+from torch.nn import functional as F
+
 PARTS, KINDS, MEASURES = [2000, 40], 5, 10
 
 
@@ -556,6 +565,9 @@ def factories(seed):
 # from the library. They never asked whether classes are words.
 
 # %%
+from pmd_lite.distillation.actions import act, logit, step_size
+
+
 class Sorter:
     def __init__(self, seed, tau):
         torch.manual_seed(seed)
@@ -590,6 +602,11 @@ class Sorter:
 # everywhere in the course, we keep the weights with the lowest mean dev loss.
 
 # %%
+import copy
+
+from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+
+
 def search(me, peer, data, mu):
     """Alg. 2: three trials from copies, then for each factory the action that was best for it."""
     space, results = reduced_space(len(PARTS)), []
@@ -668,7 +685,7 @@ Table(["difference (better in)", *columns], rows, best=None)
 # %%
 clouds = {label: [(small, large) for *_, large, small in runs] for label, runs in found.items()}
 means = "; ".join(f"{label} {sum(x for x, _ in c) / len(c):.0f} and {sum(y for _, y in c) / len(c):.0f}" for label, c in clouds.items())
-figures_16.plane(
+l16.figures.plane(
     clouds, "% right in the factory with 40 parts", "% right in the factory with 2,000 parts",
     arrows=[("tau=1", pupils[0]), ("tau=inf", pupils[1])],
     alt=f"Share of parts sorted correctly, small and large factory: {means}",
@@ -712,4 +729,4 @@ figures_16.plane(
 # - A placebo costs one more run and tells you how much luck there is in a table. Have one.
 #
 # **Where to go next.** Read the paper's conclusion and limitations. `pmd_lite/interfaces.py` has the three roles,
-# `pmd_lite/methods.py` has the table of methods, and `pmd_lite/teaching/own_strategies.py` has this lesson's classes.
+# `pmd_lite/methods.py` has the table of methods, and `lessons/pmd_kit/l16/own_strategies.py` has this lesson's classes.

@@ -16,16 +16,14 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from pmd_lite import building
 from pmd_lite.auxiliary import bilingual_config
-from pmd_lite.building import Resources, make_distiller, make_samplers
 from pmd_lite.config import Config
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
-from pmd_lite.methods import Method, get_method
+from pmd_lite.methods import Method, Resources, get_method, make_distiller, make_samplers, needed_runs
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.planning.stand_in import Facts
 from pmd_lite.sampling.schedule import batch_shares
@@ -290,7 +288,7 @@ def resources(n_pairs: int, students: int, config: Config) -> Resources:
 
 def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]]:
     """The auxiliary runs of a method and what each will compute (see `pmd_lite.auxiliary.wanted`)."""
-    needs = building.needs(row.samplers, row.distiller, config)
+    needs = needed_runs(row.samplers, row.distiller, config)
     found = []
     if "plain" in needs:
         found.append(("tau=1", count(facts, get_method("tau=1"), config)))

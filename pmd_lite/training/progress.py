@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal, TextIO
 
 from tqdm import tqdm
@@ -19,16 +18,16 @@ class Progress:
     """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
     def __init__(
-        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0, where: Path | None = None
+        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0,
+        redraw: Callable[[], None] | None = None,
     ):
-        """where: the run directory, for the dashboard; without one, or outside notebooks, it is lines."""
+        """redraw: draws the dashboard anew; without one (outside notebooks) show="dashboard" is lines."""
         if show == "auto":
             show = "bar" if sys.stderr.isatty() else "lines"
         self.recorded: Callable[[], None] = lambda: None
         """To be called when metrics.jsonl has new lines."""
         if show == "dashboard":
-            shown = _dashboard(where)
-            show, self.recorded = ("off", shown) if shown else ("lines", self.recorded)
+            show, self.recorded = ("off", redraw) if redraw else ("lines", self.recorded)
         self.show, self.name, self.pairs, self.total = show, name, pairs, total
         self._bar: tqdm[None] | None = None
         if show == "bar":
@@ -92,15 +91,6 @@ def describe_passes(
         who = f"model_{i + 1} " if len(visits) > 1 else ""
         lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {seen}")
     return lines
-
-
-def _dashboard(where: Path | None) -> Callable[[], None] | None:
-    """What draws the dashboard of a run in this notebook, and draws it anew when called again."""
-    if where is None or "IPython" not in sys.modules:
-        return None
-    from pmd_lite.teaching.dashboard import live
-
-    return live(where)
 
 
 def _clock(seconds: float) -> str:

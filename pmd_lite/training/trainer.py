@@ -19,13 +19,13 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pmd_lite.config import Config, DistillConfig
+from pmd_lite.config import Config
 from pmd_lite.data.batching import Batch, Draw, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
+from pmd_lite.interfaces import Clock, Events, MakeDistiller, Sampler, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu, kept_by
@@ -39,8 +39,6 @@ from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.student import Plan, Student
 from pmd_lite.training.together import check_one_each, share_moments, step_together
 from pmd_lite.training.weights import load_weights
-
-MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
 
 
 def check_machine(config: Config, group: Group, students: int) -> torch.device:
@@ -63,8 +61,10 @@ class Trainer:
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
+        redraw: Callable[[], None] | None = None,
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.redraw = redraw
         self.notes = notes  # said when training begins
         self.group = current()
         self.together = config.train.turns == "together"
@@ -168,7 +168,7 @@ class Trainer:
         with self.group.first():  # the others read what rank 0 has left whole
             self._resume()
         pairs, clock, before = self.encoded.pairs, self.clock, self.seconds
-        progress = Progress(self.show, self.name, pairs, clock.total, clock.step, self.rundir.path)
+        progress = Progress(self.show, self.name, pairs, clock.total, clock.step, self.redraw)
         try:
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
