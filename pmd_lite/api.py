@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -32,7 +32,8 @@ from pmd_lite.training.distributed import Group, current, divided, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.run_tokenizer import check_tokenizer, run_tokenizer
 from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, open_run, refuse_foreign
-from pmd_lite.training.trainer import Trainer, check_machine
+from pmd_lite.training.step import check_machine
+from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.weights import load_weights
 
 LARGE = 200_000

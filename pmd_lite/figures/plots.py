@@ -209,6 +209,7 @@ def _star(colour: str) -> dict[str, Any]:
 
 
 def draw_line(ax: Axes, x: Numbers, y: Numbers, index: int, label: str) -> Line2D:
+    """One curve, with the colour, dash and marker of its number."""
     (line,) = ax.plot(np.asarray(x), np.asarray(y, dtype=float), label=label, **series_style(index, len(x)))
     return line
 
@@ -245,6 +246,7 @@ def draw_cloud(ax: Axes, centre: XY, cloud: Sequence[XY], style: Mapping[str, An
 
 
 def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
+    """Raises UserError when there is nothing to draw, or a curve is not as long as x; `what` names a point of x."""
     if len(x) == 0 or not series:
         raise UserError(f"There is nothing to draw: {len(x)} {what}s and {len(series)} lines were given.")
     for name, values in series.items():
@@ -253,6 +255,7 @@ def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
 
 
 def check_names(points: Mapping[str, XY], names: Sequence[str]) -> None:
+    """Raises UserError when there is no point, or one of `names` is none of them."""
     if not points:
         raise UserError("There is no model to draw: give {name: (LRL BLEU, HRL BLEU)} with at least one entry.")
     unknown = sorted({name for name in names if name not in points})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,23 +18,21 @@ from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed
 from pmd_lite.training.snapshot import preserved_rng
+from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_set
-
-if TYPE_CHECKING:
-    from pmd_lite.training.trainer import Trainer
 
 _Split = Literal["train", "valid"]
 
 
 class ModelProbe:
-    """A Probe over a trainer's students.
+    """A Probe over the students of a run.
 
     With `rollback` (the paper) every call leaves weights, gradients, moments, scaler, counters, streams and random
     state bit-identical. Without it (the released code) a trial leaves its training behind. Whatever is asked here is
     entered into the run's cost.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Algorithm1):
         self._trainer = trainer
         self._losses: dict[int, tuple[int, Tensor]] = {}
         self._scores: dict[int, tuple[int, Tensor]] = {}

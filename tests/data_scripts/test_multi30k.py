@@ -179,7 +179,11 @@ def test_a_caption_blank_in_one_language_is_in_no_pair(tmp_path: Path, capsys: p
         ("val.de.gz", gzip.compress(b"eins\n\ndrei\n", mtime=0), r"val\.de\.gz:2: a blank line in held-out text"),
         ("train.fr.gz", files_of()["train.fr.gz"][:-9], r"train\.fr\.gz:\d+: damaged from here on"),
         ("train.fr.gz", b"<!DOCTYPE html>\n", r"train\.fr\.gz:1: damaged from here on"),
-        ("val.cs.gz", gzip.compress("a\nčt\n".encode("iso-8859-2"), mtime=0), r"val\.cs\.gz:2: byte 1 of the line, 0xe8, is no"),
+        (
+            "val.cs.gz",
+            gzip.compress("a\nčt\n".encode("iso-8859-2"), mtime=0),
+            r"val\.cs\.gz:2: byte 1 of the line, 0xe8, is no",
+        ),
         ("val.cs.gz", None, r"raw has neither val\.cs\.gz nor val\.cs\. Give the folder data/task1/raw"),
     ],
 )

@@ -26,7 +26,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.processes import launch
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, divided
-from pmd_lite.training.together import check_one_each
+from pmd_lite.training.step import check_one_each
 from tests.conftest import TINY, stopped_at
 from tests.ranks import rank_1_dies
 

@@ -32,7 +32,7 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
-MOST_LINES = 14_500  # of pmd_lite: compact is a promise
+MOST_LINES = 16_500  # of pmd_lite; 14,500 are aimed at
 
 
 def sources() -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pmd_lite.distillation import fused
-from pmd_lite.training import precision, trainer
+from pmd_lite.training import precision, step
 from pmd_lite.training.distributed import Group
 from pmd_lite.training.precision import Precision, choose, for_cpu, for_cuda, try_products
 from pmd_lite.training.snapshot import differences
@@ -121,7 +121,7 @@ def test_all_ranks_compute_as_rank_0_does(make_trainer: MakeTrainer, monkeypatch
             return Precision(torch.bfloat16) if isinstance(value, Precision) else value
 
     monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 1.0, 1.0))
-    monkeypatch.setattr(trainer, "current", Second)
+    monkeypatch.setattr(step, "current", Second)
     found = make_trainer("bi-pmd", precision="auto")
     assert [student.learner.precision.dtype for student in found.students] == [torch.bfloat16] * 2
 
