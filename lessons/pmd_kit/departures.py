@@ -143,9 +143,9 @@ DEPARTURES: Sequence[Departure] = (
     _D("references", "not said", "target text as the model's own pieces spell it", "the text of the corpus",
        "evaluation/bleu.py"),
     _D("BLEU of Chinese and Korean", "sacreBLEU", "13a for every target; a zh step is commented out, its table cannot "
-       "come from 13a", "sacreBLEU's tokenizer of the language", "evaluation/bleu.py", "train.tokenize=13a"),
+       "come from 13a", "sacreBLEU's tokenizer of the language", "evaluation/tokenizers.py", "train.tokenize=13a"),
     _D("a mean over pairs", "29.00 for TED into English at tau=1; its appendix makes it 29.08", "mean of the files "
-       "that are found", "mean of the pairs", "lessons/pmd_kit/paper_tables.py"),
+       "that are found", "mean of the pairs", "../lessons/pmd_kit/paper_tables.py"),
     _D("significance", "t-test", "no code", "paired bootstrap over seeds and sentences", "evaluation/significance.py"),
     _D("cost of searching", "30 % of training", "15 to 60 %, by script", "10 rho F instead of 12: one teacher pass "
        "serves three trials", "training/trial.py"),

@@ -153,8 +153,9 @@ def test_compare_gives_each_method_its_own(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "run_jobs", note)
     world = {"direction": "o2m", "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3,
              "homonyms": 1, "false_friends": 1}  # fmt: skip
-    pmd.compare("toy", ["uni-pmd", "bi-pmd alpha=0.7", "lssd"], (1,), "wmt6", out=tmp_path, corpus_options=world,
-                show=False, **SMALL)  # fmt: skip
+    methods = ["uni-pmd", "bi-pmd alpha=0.7", "lssd"]
+    with pytest.raises(UserError, match="not now"):
+        pmd.compare("toy", methods, (1,), "wmt6", out=tmp_path, corpus_options=world, show=False, **SMALL)
     configs: dict[str, Config] = {job["method"]: job["preset_name"] for job in asked}
     assert (configs["uni-pmd"].distill.alpha, configs["bi-pmd"].distill.alpha) == (0.2, 0.7)
     assert configs["lssd"].teacher.lssd_weight == 0.8
