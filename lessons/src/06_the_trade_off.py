@@ -276,7 +276,7 @@ frontier_plane.frontier_plane(contenders, LOSS)
 # %% [markdown]
 # **What to notice.** In the stored run the judges agree on the order, for small pairs and for large ones, and so they agree on
 # the frontier. They do not agree on the distances. On small pairs $\tau=5$ is lowest by about 0.05 nats, which is less than the
-# width of its bar, and $\tau=2$ and $\tau=\infty$ are practically equal; on large pairs $\tau=0.5$ and $\tau=5$ are practically
+# width of its bar, and $\tau=2$ and $\tau=\infty$ are practically equal. On large pairs $\tau=0.5$ and $\tau=5$ are practically
 # equal. BLEU looks at the words that the model chose; loss looks at the probability of the word that it should have chosen.
 # Which judge matters? Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
 

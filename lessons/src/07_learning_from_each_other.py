@@ -440,7 +440,7 @@ for i, pair in enumerate(vanilla.pairs):
 eps, vocab = vanilla.config.optim.label_smoothing, vanilla.tokenizer.vocab_size
 reference = torch.tensor([1 - eps] + [eps / (vocab - 1)] * (vocab - 1))
 floor = -(reference * reference.log()).sum()
-print(f"the lowest L_ce there can be, the entropy of the smoothed reference: {floor:.2f}")
+print(f"the lowest possible L_ce, the entropy of the smoothed reference: {floor:.2f}")
 Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 
 # %% [markdown]
