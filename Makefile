@@ -1,9 +1,11 @@
 # GNU make and a POSIX shell; README.md has the same steps as plain pip commands for systems without make.
 #   make PYTHON=python3.12 demo        another Python
 #   make PIP_ARGS="..." demo           further words for every `pip install`, for example an index of CPU-only builds
+#   make JOBS=1 test                   fewer processes than there are cores
 
 PYTHON   ?= python3
 PIP_ARGS ?=
+JOBS     ?= auto
 
 VENV := .venv
 ifeq ($(OS),Windows_NT)
@@ -11,10 +13,12 @@ PY := $(VENV)/Scripts/python
 else
 PY := $(VENV)/bin/python
 endif
+# A process that has no test left takes some of another's.
+SPREAD := -n $(JOBS) --dist worksteal
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test lessons course realdata bench clean clean-all
+.PHONY: help demo lab test test-fast checks mypy lesson-check lessons course realdata bench clean clean-all
 
 help: ## this list
 	@echo "make ..."
@@ -26,11 +30,21 @@ demo: $(VENV)/.runtime ## run lesson 00, show its table, write HTML and figures 
 lab: $(VENV)/.runtime ## open the lessons in JupyterLab
 	@$(PY) -m jupyterlab --LabApp.default_url=/lab/tree/lessons/00_the_whole_story.ipynb
 
-test: $(VENV)/.dev ## ruff, mypy, lessons against their sources, pytest
+test: checks ## ruff, mypy, lessons against their sources, pytest
+	$(PY) -m pytest $(SPREAD)
+
+test-fast: checks ## the same without the slow tests: for the minutes between two commits
+	$(PY) -m pytest $(SPREAD) -m "not slow"
+
+checks: $(VENV)/.dev
 	$(PY) -m ruff check .
+	@$(MAKE) --no-print-directory --jobs=2 mypy lesson-check
+
+mypy: $(VENV)/.dev
 	$(PY) -m mypy
+
+lesson-check: $(VENV)/.dev
 	$(PY) -m lessons.build --check
-	$(PY) -m pytest
 
 lessons: $(VENV)/.runtime ## build and execute lessons/*.ipynb from lessons/src/*.py (ONLY=07 for one)
 	$(PY) -m lessons.build $(if $(ONLY),--only $(ONLY))

@@ -44,7 +44,7 @@ class FullSearch(AutoPMD):
         space = full_space(pairs)
         same = [row for row, vector in enumerate(space) if len(set(vector)) == 1]
         for student in range(len(self.students)):
-            before = self._clipped(student)
+            before = self.logits[student]
             results = probe.trial(student, torch.sigmoid(trial_logits(before, space, mu)))  # [3^L, pair]
             full, reduced = choose(results, space), choose(results[same], [space[row] for row in same])
             self.logits[student] = torch.stack([act(x, action, mu) for x, action in zip(before, reduced, strict=True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,9 +26,8 @@ from pmd_lite.entries import parse_settings
 from pmd_lite.errors import UserError
 from pmd_lite.estimate import MEAN_TOKENS, estimate
 from pmd_lite.evaluation.scoring import said_beside
-from pmd_lite.importing import Imported
 from pmd_lite.launching import launch
-from pmd_lite.presets import PRESETS
+from pmd_lite.presets import PRESETS, preset
 from pmd_lite.training.progress import Show
 from pmd_lite.training.trainer import Interrupted
 
@@ -53,7 +52,8 @@ class RunArguments:
     method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
     """A row of `python -m pmd_lite methods`, or tau=X."""
     preset: Annotated[str, arg(aliases=["-p"])] = "toy"
-    """toy, small, ted8 or wmt6: the defaults of all the options below."""
+    """toy, small, ted8 or wmt6: the defaults of all the options below. In ted8 and wmt6 some of them depend on the
+    direction of the corpus, the method and --fidelity; shown are those of auto-pmd into English."""
     direction: Literal["m2o", "o2m"] | None = None
     """Turn the pairs round: many into one, or one into many."""
     strict: bool = True
@@ -69,33 +69,32 @@ class RunArguments:
     optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
     model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
+    named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """Options that the command line names: they count even where they say what the preset says."""
 
     @classmethod
-    def of_preset(cls, name: str) -> Self:
+    def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
         if name not in PRESETS:
             raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
-        c = PRESETS[name]
+        c = preset(name)
         return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
-                   optim=c.optim, model=c.model, tokenizer=c.tokenizer)  # fmt: skip
+                   optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip
 
     @property
-    def config(self) -> Config:
-        """The configuration these arguments spell out."""
-        return Config(self.tokenizer, self.model, self.optim, self.train, self.distill, self.sampling, self.teacher,
-                      self.tau)  # fmt: skip
-
-    def check_init(self, init: Path) -> None:
-        """Raises UserError for an option that an imported checkpoint decides."""
-        default, mine = PRESETS[self.preset], self.config
-        sections: list[tuple[str, Any, Any]] = [
-            ("model", default.model, mine.model), ("tokenizer", default.tokenizer, mine.tokenizer)
-        ]  # fmt: skip
-        given = [
-            f"{name}.{field.name}" for name, one, other in sections for field in fields(one)
-            if getattr(one, field.name) != getattr(other, field.name)
-        ]  # fmt: skip
-        Imported(init).configure(mine, given)
+    def overrides(self) -> dict[str, Any]:
+        """What the arguments change of their preset: values by full name, such as train.steps."""
+        default, changed = preset(self.preset), {}
+        for section in fields(Config):
+            before, mine = getattr(default, section.name), getattr(self, section.name)
+            parts = [field.name for field in fields(mine)] if is_dataclass(mine) else [""]
+            for part in parts:
+                values = [getattr(of, part) if part else of for of in (before, mine)]
+                # --tokenizer.tau and --tokenizer.kind keep their section's name, the others have none
+                option = f"{section.name}.{part}" if section.name == "tokenizer" else part or section.name
+                if values[0] != values[1] or option in self.named:
+                    changed[f"{section.name}.{part}" if part else section.name] = values[1]
+        return changed
 
     def load(self) -> Corpus:
         """The corpus; what its checks found goes to stderr."""
@@ -120,7 +119,8 @@ class TrainArguments(RunArguments):
     init: Path | None = None
     """A checkpoint written by `import` that every student starts from; it brings its tokenizer and its shape."""
     processes: int = 1
-    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well."""
+    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well. An
+    update with fewer micro-batches (accumulate) becomes one with a smaller one for each, when the run begins."""
 
     def run(self) -> None:
         """Train, print the table and say what to do next."""
@@ -128,12 +128,11 @@ class TrainArguments(RunArguments):
             "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
             "use": self.use, "init": self.init,
         }  # fmt: skip
-        if self.init is not None:
-            self.check_init(self.init)
+        words |= self.overrides
         if self.processes == 1:
-            run = api.train(self.load(), self.method, self.config, **words)
+            run = api.train(self.load(), self.method, self.preset, **words)
         else:
-            run = launch(self.corpus, self.method, self.config, processes=self.processes,
+            run = launch(self.corpus, self.method, self.preset, processes=self.processes,
                          corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
         if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
             return
@@ -154,6 +153,8 @@ class EstimateArguments(RunArguments):
     """With --sizes: tokens of a sentence."""
     init: Path | None = None
     """A checkpoint written by `import`, for a run that will start from it."""
+    processes: int = 1
+    """Processes that will share the run: an update with fewer micro-batches is divided. Hours stay those of one."""
     tokens_per_second: float | None = None
     """Target tokens at which another machine trains one plain model; then nothing is timed here."""
     seconds: float = 10.0
@@ -161,12 +162,11 @@ class EstimateArguments(RunArguments):
 
     def run(self) -> None:
         """Measure, and print the table."""
-        if self.init is not None:
-            self.check_init(self.init)
         found = estimate(
-            None if self.sizes else self.load(), self.method, self.config, samplers=self.samplers or None,
+            None if self.sizes else self.load(), self.method, self.preset, samplers=self.samplers or None,
             sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
             tokens_per_second=self.tokens_per_second, seconds=self.seconds, init=self.init,
+            processes=self.processes, **self.overrides,
         )  # fmt: skip
         print(found.to_text())
 
@@ -181,12 +181,19 @@ def _preset_of(words: list[str]) -> str:
     return "toy"
 
 
+def _named(words: list[str]) -> tuple[str, ...]:
+    """The options among the words, by the names of their fields: --no-rollback and --rollback=False name rollback."""
+    options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
+    return tuple(option.removeprefix("no_") for option in options)
+
+
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
     words = sys.argv[1:] if words is None else words
     try:
         chosen = _preset_of(words)
-        to_train, to_estimate = TrainArguments.of_preset(chosen), EstimateArguments.of_preset(chosen)
+        named = _named(words)
+        to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
             """Train one method on one corpus, then translate and score its test sets."""

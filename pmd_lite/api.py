@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
+import sys
 from collections.abc import Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.building import decides_by_bleu, make_distiller, make_samplers, needs
+from pmd_lite.building import decides_by_bleu, make_distiller, make_samplers
 from pmd_lite.config import Config, Tokenize
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
 from pmd_lite.data.toy_world import WORLDS
@@ -24,18 +26,17 @@ from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import Method, get_method
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
+from pmd_lite.published import remark
 from pmd_lite.run import Run
+from pmd_lite.run_tokenizer import check_tokenizer, run_tokenizer
 from pmd_lite.training.disk import explained
-from pmd_lite.training.distributed import Group, check_enough_work, current, joined
+from pmd_lite.training.distributed import Group, current, divided, joined
 from pmd_lite.training.progress import Show
-from pmd_lite.training.rundir import Onlooker, RunDir, write_json
+from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, write_json
 from pmd_lite.training.trainer import Trainer, check_machine
 from pmd_lite.training.weights import load_weights
 
-FORMAT = 2
-"""What the numbers of a run mean; config.json holds it. 2: an epoch is a pass over the data, P(l) a share of sentences,
-weight decay is decoupled. Runs of format 1 have no such number."""
 LARGE = 200_000
 """Training pairs from which a corpus is encoded into a cache beside the run directories."""
 
@@ -90,7 +91,8 @@ def train(
 
     Args:
         method: a name of the method table (`pmd_lite.METHODS`), or "tau=X".
-        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config.
+        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config, which is taken as it is. ted8 and wmt6 take what
+            was published for the direction of the corpus and for the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
         resume: "auto" continues an interrupted run to the same bits and returns a finished one as it is; "never"
@@ -99,7 +101,8 @@ def train(
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
-        tokenizer: directory of a trained tokenizer to share; by default the run trains its own.
+        tokenizer: directory of a trained tokenizer to share; by default the run trains its own. It is part of what the
+            run is: a run begun with another one is refused.
         init: an imported checkpoint (`import_marian`) that every student starts from, in this run and in those trained
             for it. It brings its tokenizer and the shape of its network, which replace the configuration's; dropout and
             max_len stay.
@@ -107,10 +110,8 @@ def train(
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
-    config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
-    if overrides and not isinstance(preset_name, str):
-        raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
+    config = configured(preset_name, corpus.direction, row.name, overrides)
     start = Imported(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
@@ -121,18 +122,21 @@ def train(
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = Onlooker(path) if group.rank else RunDir(path)
         if not rundir.finished:  # a finished run can be looked at anywhere
-            _check_machine(config, group, row, helped=bool(use))  # before a file is written
+            check_machine(config, group, len(row.samplers))  # before a file is written
             if score or decides_by_bleu(row.distiller, config):
                 check_scorers(corpus.pairs, config.train.tokenize)
+        shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
         with group.first():
             _refuse_foreign(path)
             lock.enter_context(rundir.locked())
-            about = describe(corpus, row, config, start)
+            config, asked = _divided(rundir, config, group)
+            about = describe(corpus, row, config, start, asked, shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             _open(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
+            check_tokenizer(rundir, corpus, config.tokenizer, shared)
         if not group.rank_0s(rundir.finished):
-            shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start)
+            note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
         run = Run(path)
         if score and not group.rank:
             _give_scores(run, corpus, config.train.tokenize)
@@ -158,20 +162,40 @@ def run_size() -> Literal["ci", "lesson"]:
     return "ci" if size == "ci" else "lesson"
 
 
-def _check_machine(config: Config, group: Group, row: Method, helped: bool) -> None:
-    """Raises UserError when the processes of this run cannot train it, or the runs of one student it needs first."""
-    check_machine(config, group, len(row.samplers))
-    if {"plain", "bilingual"} & set(needs(row.samplers, row.distiller, config)) and not helped:
-        check_enough_work(group, config.train.accumulate)
+def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:
+    """The configuration with the micro-batches that the run in this directory has, or now gets (see `divided`).
+
+    Also returns what was asked for, where that is something else. Rank 0 says what happens, on stderr.
+    """
+    asked = {"tokens": config.train.tokens, "accumulate": config.train.accumulate}
+    used, begun = config, (rundir.path / "config.json").exists()
+    if not begun:
+        used = divided(config, group.size)
+    elif rundir.config.get("asked") == asked:
+        there = rundir.config["config"]["train"]
+        portion = {name: there[name] for name in asked}
+        used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
+    train, note = used.train, ""
+    if used != config:
+        now = f"{train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x {asked['tokens']:,}"
+        note = f"updates are of {now}: as this run was begun" if begun and not group.rank else (
+            f"updates are of {now}: one micro-batch for each of {group.size} processes. The run keeps them, with any "
+            "number of processes")  # fmt: skip
+    elif group.size > train.accumulate and train.turns != "together":
+        note = (f"{group.size - train.accumulate} of {group.size} processes have no share of an update: this run was "
+                f"begun with {train.accumulate} micro-batches")  # fmt: skip
+    if note and not group.rank and not rundir.finished:
+        print(f"note: {note}", file=sys.stderr)
+    return used, asked if used != config else None
 
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None, start: Imported | None,
+    shared: Path | None, start: Imported | None, note: str,
 ) -> None:  # fmt: skip
     group = current()
     with group.first():
-        tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
+        tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared)
         # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
@@ -182,44 +206,34 @@ def _train(
         resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
-    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
+    notes = [*([note] if note else []), *encoded.left_out]
+    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes)
+    trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         weights = start.weights()
         for student in trainer.students:
             load_weights(student.learner.model, weights)
     reason = trainer.run()
     rundir.finish(
-        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
-         "parameters": trainer.parameters}
+        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds,
+         "multiply_adds": trainer.cost.state_dict(), "parameters": trainer.parameters}
     )  # fmt: skip
     group.barrier()
 
 
-def _tokenizer(folder: Path, corpus: Corpus, config: Config, shared: Path | None) -> Tokenizer:
-    """The run's own tokenizer: the one it was begun with, else a copy of a shared one, else one trained now.
+def describe(
+    corpus: Corpus, row: Method, config: Config, start: Imported | None = None, asked: dict[str, int] | None = None,
+    tokenizer: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """config.json of a run: what it takes to know whether two runs are the same experiment.
 
-    Raises UserError when the shared one does not know the pairs.
+    asked: tokens and accumulate as they were asked for, where the run has others. tokenizer: one that is handed over.
     """
-    if (folder / "tokenizer.json").exists():
-        return Tokenizer.load(folder)
-    if shared is None:
-        tokenizer = train_tokenizer(corpus, config.tokenizer)
-    else:
-        tokenizer = Tokenizer.load(shared)
-        unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
-        if unknown:
-            raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
-                            f"{', '.join(tokenizer.pairs)}")  # fmt: skip
-    tokenizer.save(folder)
-    return tokenizer
-
-
-def describe(corpus: Corpus, row: Method, config: Config, start: Imported | None = None) -> dict[str, Any]:
-    """config.json of a run: what it takes to know whether two runs are the same experiment."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
     whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,
-             "config": config.to_dict(), "init": start.description if start else None}  # fmt: skip
+             "config": config.to_dict(), "init": start.description if start else None, "asked": asked,
+             "tokenizer": Tokenizer.load(tokenizer).fingerprint if tokenizer else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))
 
 
@@ -251,6 +265,7 @@ def _open(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = 
     there.setdefault("init", None)  # older runs all started from random weights
     if there["init"] and wanted["init"]:
         there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
+    there |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
     for name in {"device"} | free:  # and a run may move to another machine
         there["config"]["train"][name] = wanted["config"]["train"][name]
     differing = sorted(_differing(there, wanted))

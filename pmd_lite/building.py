@@ -45,6 +45,8 @@ class Resources:
     """What the teachers predict for the training data, when it was computed beforehand."""
     alphas: Tensor | None = None
     """[student, pair] weights that an Auto-PMD run ended with (LSMD)."""
+    prepared: int = 0
+    """Multiply-adds that this took, auxiliary runs aside: the teachers' dev translations and predictions."""
 
 
 def _there(value: Any, what: str) -> Any:

@@ -22,7 +22,9 @@ from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.importing import Imported
 from pmd_lite.methods import METHODS
 from pmd_lite.parallel import Job, run_jobs
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
+from pmd_lite.run import Run
+from pmd_lite.run_tokenizer import unlike
 from pmd_lite.training.rundir import write_json
 
 Equal = Literal["tokens", "compute"]
@@ -52,9 +54,9 @@ def compare(
         out: directory of the comparison. Give the same command again after an interruption: finished runs are not
             repeated, the others continue. More methods or seeds can be added later.
         equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as it
-            gets for what `reference` costs: every forward and backward pass of students, teachers, trials, probes,
-            evaluations and auxiliary runs, times the parameters. What a method costs per update is measured first, by
-            its run at equal tokens with the first seed.
+            gets for the multiply-adds of `reference` (`training.cost` says what is counted; auxiliary runs are), with
+            warm-up in proportion. What a method costs per update is measured first, by its run at equal tokens with
+            the first seed.
         reference: the method whose compute all get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
         init: an imported checkpoint that all runs start from, as in `train`.
@@ -106,7 +108,10 @@ class _Plan:
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
         for entry in self.entries:
-            _ = entry.row, self.config(entry, self.seeds[0])
+            one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
+            if entry.row and one != other:
+                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
+                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
         wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
         if len(wanted) > 1:
             raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
@@ -118,18 +123,17 @@ class _Plan:
         """The corpus that `corpus` names."""
         return load_corpus(self.corpus, **self.corpus_options)
 
-    def config(self, entry: Entry, seed: int, **more: Any) -> Config:
+    def config(self, entry: Entry, seed: int) -> Config:
         """The configuration of one run."""
-        words = {**self.overrides, **entry.overrides, "seed": seed, **more}
-        config = preset(self.preset_name, **words)
+        words = {**self.overrides, **entry.overrides, "seed": seed}
+        config = configured(self.preset_name, self.texts.direction, entry.row.name, words)
         return self.start.configure(config, words) if self.start else config
 
-    def job(self, entry: Entry, seed: int, folder: str, **more: Any) -> dict[str, Any]:
+    def job(self, entry: Entry, seed: int, folder: str, **words: Any) -> dict[str, Any]:
         """Arguments of `train` for one run."""
-        words = {name: more.pop(name) for name in ("use",) if name in more}
         return {
             "corpus": self.corpus, "corpus_options": self.corpus_options, "method": entry.method,
-            "samplers": entry.samplers, "preset_name": self.config(entry, seed, **more),
+            "samplers": entry.samplers, "preset_name": self.config(entry, seed),
             "out": entry.path(self.out / folder, seed), **self._common, **words,
         }  # fmt: skip
 
@@ -169,21 +173,23 @@ class _Plan:
                     "score": False, **self._common,
                 })  # fmt: skip
             else:
-                jobs.append(self.job(Entry(want.method, want.method, None, {}), seed, "runs"))
+                own = want.samplers is None or want.samplers == METHODS[want.method].samplers
+                text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
+                jobs.append(self.job(parse_entry(text), seed, "runs"))
         return jobs
 
     def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
         """Each method for as many updates as the compute of `reference` buys it."""
-        costs = {entry.text: measured.compute(entry) for entry in self.entries}
-        budget = costs[reference]
-        if budget is None:
+        found = {entry.text: run for entry in self.entries if (run := measured.run(entry, self.seeds[0]))}
+        if reference not in found:
             raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
-        jobs = []
+        budget, jobs = found[reference].compute_with_auxiliary, []
         for entry in self.entries:
-            cost, made = costs[entry.text], measured.steps(entry)
-            if cost is not None and made is not None:
-                steps = max(1, round(made * budget / cost))
-                jobs += [self.job(entry, seed, "equal-compute", steps=steps, epochs=0.0) for seed in self.seeds]
+            if entry.text in found:
+                steps, total = _affordable(found[entry.text], budget), found[entry.text].clock[1]
+                for seed in self.seeds:
+                    config = auxiliary.of_length(self.config(entry, seed), steps, total)
+                    jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
         return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
 
     def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
@@ -192,7 +198,11 @@ class _Plan:
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
             train_tokenizer(corpus, config.tokenizer).save(folder)
-        return Tokenizer.load(folder)
+        tokenizer = Tokenizer.load(folder)
+        if why := unlike(tokenizer, corpus, config.tokenizer):
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+                            f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
+        return tokenizer
 
     def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
         self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
@@ -210,6 +220,12 @@ class _Plan:
             "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
         })  # fmt: skip
         return Comparison(self.out, folder)
+
+
+def _affordable(run: Run, budget: int) -> int:
+    """Updates that `budget` multiply-adds buy: all but the preparations grows with them, evaluations included."""
+    fixed, made = run.cost["prepare"], run.clock[0]
+    return max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
 
 
 def _length(job: Job) -> float:

@@ -21,7 +21,8 @@ from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_b
 from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run
-from pmd_lite.training.rundir import read_json, write_atomic, write_json
+from pmd_lite.training.cost import COUNTED, PURPOSES
+from pmd_lite.training.rundir import FORMAT, read_json, write_atomic, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +109,7 @@ class Comparison:
     def table(self) -> Table:
         """Mean test BLEU with its spread over seeds, what differs from tau=1 by more than chance, dev loss, compute."""
         rows: list[list[Cell]] = []
-        base_cost = self._compute(self.systems[0].runs[0])
+        totals = {text: sum(by_purpose.values()) for text, by_purpose in self.costs().items()}
         for system in self.systems:
             differences = self.differences(system)
             cells: list[Cell] = [system.label]
@@ -120,7 +121,7 @@ class Comparison:
             cells.append(_spread([_mean(run.measured("chrf", system.student)) for run in system.runs]))
             losses = [self._dev_loss(run, system.student) for run in system.runs]
             cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
-            cells.append(f"{self._compute(system.runs[0]) / base_cost:.2f}")
+            cells.append(f"{totals[system.entry.text]:.2f}" if system.entry.text in totals else "-")
             rows.append(cells)
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", "chrF", "HRL loss", "LRL loss",
                    "compute"]  # fmt: skip
@@ -141,7 +142,7 @@ class Comparison:
         return (
             f"Corpus {self.corpus.name}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± "
             f"standard deviation; chrF likewise. diff: from {base}; {marks}. Losses: dev, nats per token. compute: of "
-            f"all students and auxiliary runs, {self.systems[0].label} = 1"
+            f"all students and auxiliary runs, {self._unit()} = 1"
         )
 
     @property
@@ -209,42 +210,43 @@ class Comparison:
 
     # ---- cost
 
-    def compute(self, entry: Entry) -> float | None:
-        """Compute of the first seed's run: forward passes in tokens times parameters, auxiliary runs included."""
-        run = self.run(entry, self.seeds[0])
-        return None if run is None else self._compute(run)
-
-    def steps(self, entry: Entry) -> int | None:
-        """Updates that the first seed's run made."""
-        run = self.run(entry, self.seeds[0])
-        return None if run is None else int(run.finished["step"])
-
-    def _compute(self, run: Run) -> float:
-        return sum(one.compute for one in (run, *run.auxiliary))
-
     def costs(self) -> dict[str, dict[str, float]]:
-        """For every method: compute by purpose, and that of its auxiliary runs, as multiples of the first method's."""
+        """For every method: compute by purpose, and that of its auxiliary runs, as multiples of the first method's.
+
+        Methods whose runs an older version counted in another unit are left out.
+        """
         firsts = {system.entry.text: system.runs[0] for system in self.systems}
-        unit = self._compute(next(iter(firsts.values())))
-        found = {}
-        for text, run in firsts.items():
-            each = {purpose: tokens * run.finished["parameters"] / unit for purpose, tokens in run.cost.items()}
-            found[text] = {**each, "auxiliary": sum(one.compute for one in run.auxiliary) / unit}
-        return found
+        known = {text: run for text, run in firsts.items() if all(one.counted for one in (run, *run.auxiliary))}
+        unit = next((run.compute_with_auxiliary for run in known.values()), 1)
+        return {
+            text: {
+                **{purpose: n / unit for purpose, n in run.cost.items()},
+                "auxiliary": (run.compute_with_auxiliary - run.compute) / unit,
+            }
+            for text, run in known.items()
+        }
+
+    def _unit(self) -> str:
+        """The method whose compute is 1."""
+        return next(iter(self.costs()), "nothing")
 
     def cost_table(self) -> Table:
         """Compute by purpose, updates and minutes of each method."""
         rows: list[list[Cell]] = []
-        firsts = {system.entry.text: system for system in self.systems}
-        for text, by_purpose in self.costs().items():
-            runs = firsts[text].runs
+        costs, purposes = self.costs(), [*PURPOSES, "auxiliary"]
+        for text, runs in {system.entry.text: system.runs for system in self.systems}.items():
             minutes = mean_spread([run.finished["seconds"] / 60 for run in runs])
-            rows.append([text, *by_purpose.values(), sum(by_purpose.values()), int(runs[0].finished["step"]), minutes])
-        purposes = list(next(iter(self.costs().values())))
+            by_purpose = costs.get(text)
+            spent: list[Cell] = ["-"] * (len(purposes) + 1)
+            if by_purpose is not None:
+                spent = [*(by_purpose[purpose] for purpose in purposes), sum(by_purpose.values())]
+            rows.append([text, *spent, int(runs[0].finished["step"]), minutes])
         caption = (
-            f"Compute (forward passes x tokens x parameters, a backward pass counts twice) in units of "
-            f"{self.systems[0].entry.text}, seed {self.seeds[0]}; minutes: its own run, one core, others beside it"
+            f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {COUNTED}. Minutes: its own run, one "
+            "core, others beside it"
         )
+        if len(costs) < len(rows):
+            caption += ". -: counted in another unit by an older version; train anew"
         return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2, caption=caption)
 
     # ---- figures and files
@@ -269,7 +271,7 @@ class Comparison:
         return {"corpus": self.corpus.name, "sizes": dict(zip(self.corpus.pairs, self.corpus.sizes, strict=True)),
                 "seeds": self.seeds, "equal": self.folder, "overrides": self.about["overrides"],
                 "preset": self.about["preset"], "groups": [list(high), list(low)], "systems": systems,
-                "costs": costs, "notes": self.said_beside()}  # fmt: skip
+                "format": FORMAT, "costs": costs, "counted": COUNTED, "notes": self.said_beside()}  # fmt: skip
 
     def said_beside(self) -> list[str]:
         """Every signature behind the table once, and why a BLEU is missing: lines to print below it."""
@@ -303,11 +305,13 @@ class Comparison:
                          for name, (_, p) in curves.items())  # fmt: skip
         return comparison.probability_panels(curves, alt=f"Probability of each pair over training. At the end {ends}")
 
-    def plot_costs(self) -> Figure:
-        """Compute of each method by purpose."""
+    def plot_costs(self) -> Figure | None:
+        """Compute of each method by purpose; None if no run's is known in today's unit."""
         from pmd_lite.teaching import comparison
 
         costs = self.costs()
+        if not costs:
+            return None
         text = "; ".join(f"{name} {sum(by.values()):.2f}" for name, by in costs.items())
         return comparison.cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
 

@@ -16,11 +16,15 @@ from pmd_lite.config_checks import check, check_kinds
 from pmd_lite.config_rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError
 
+LEAST_TOKENS = 16
+"""The smallest budget of a micro-batch."""
+
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
 Tokenize = Literal[
     "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
 ]
+Best = Literal["mean", "pooled-smoothed"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class TrainConfig:
     """Updates of each student."""
     epochs: float = 0.0
     """Length in passes over the training data instead; above 0 it decides and `steps` is ignored."""
+    max_steps: int = 0
+    """With `epochs`: no more updates than these (200,000 in the released scripts of TED-8); 0 is no limit."""
     tokens: int = 1500
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
@@ -144,7 +150,7 @@ class TrainConfig:
     eval_every: int = 0
     """Updates between evaluations (and checkpoints); 0 means once an epoch."""
     patience: int = 0
-    """Stop after this many evaluations in which no student improved its mean dev loss; 0 never stops early."""
+    """Stop after this many evaluations in which no student improved by the rule of `best`; 0 never stops early."""
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: what is fastest and safe here, with the reason."""
     compile: bool = False
@@ -162,21 +168,23 @@ class TrainConfig:
     char where they have none). 13a is what the released scripts take for all; flores200 is spBLEU."""
 
     def __post_init__(self) -> None:
-        check_kinds(self, at_least={"seed": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
+        check_kinds(self, at_least={"seed": 0, "max_steps": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
         check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
         check(
             self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
         )
-        check(self.tokens >= 16, f"tokens={self.tokens}", "a micro-batch needs room for at least 16 tokens")
+        check(self.tokens >= LEAST_TOKENS, f"tokens={self.tokens}",
+              f"a micro-batch needs room for at least {LEAST_TOKENS} tokens")  # fmt: skip
         check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
         check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
 
 
 @dataclass(frozen=True)
 class FidelityBundle:
-    """Where the paper's text and the authors' released code differ in the distiller.
+    """Where the paper's text and the authors' released code differ in how a run goes, whatever its data set.
 
-    Each is a field of DistillConfig, which says what it means; None there stands for the value here.
+    Each is a field of DistillConfig, which says what it means; None there stands for the value here. What the two set
+    for a data set and a direction (rho, intervals, epochs) is in `pmd_lite.published`.
     """
 
     rollback: bool
@@ -187,11 +195,14 @@ class FidelityBundle:
     alpha_clip: float
     trial_data: Literal["per-pair", "head"]
     decide_by: Literal["nll", "smoothed"]
+    best: Best
 
 
 FIDELITY: dict[str, FidelityBundle] = {
-    "paper": FidelityBundle(True, 0.0, False, 0.0, "keep", 1.0, "per-pair", "nll"),
-    "released": FidelityBundle(False, 4 / 74, True, 0.05 * math.log(2), "up", 0.98, "head", "smoothed"),
+    "paper": FidelityBundle(True, 0.0, False, 0.0, "keep", 1.0, "per-pair", "nll", "mean"),
+    "released": FidelityBundle(
+        False, 4 / 74, True, 0.05 * math.log(2), "up", 0.98, "head", "smoothed", "pooled-smoothed"
+    ),
 }
 
 
@@ -204,7 +215,9 @@ class DistillConfig:
     alpha0: float = 0.1
     """Weight every pair of Auto-PMD starts from."""
     update_every: int = 0
-    """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0 means one epoch."""
+    """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0 leaves it to `update_epochs`."""
+    update_epochs: float = 1.0
+    """The same in epochs, where `update_every` is 0: 1 in the paper, 1 to 3 in the released scripts."""
     trial_ratio: float = 0.1
     """rho: share of the training data a trial trains on."""
     step_size: StepSize = "to_0"
@@ -222,17 +235,24 @@ class DistillConfig:
     ties: Literal["keep", "up"] | None = None
     """Action taken first when trials tie."""
     alpha_clip: float | None = None
-    """Upper clip of alpha before the inverse sigmoid (released: 0.98); 1 is no clip."""
+    """Upper clip of alpha in every inverse sigmoid; 1 is none. As released (0.98) a trial shifts the weight itself and
+    takes the shift back through the clip, so a weight near 1 falls at each search, whatever the search chooses."""
     trial_data: Literal["per-pair", "head"] | None = None
-    """per-pair: rho of every pair's sentences. head: the first rho of the coming epoch's batches."""
+    """per-pair: rho of every pair's sentences. head, as released: the first rho of the updates of the coming epoch, of
+    which model_1 takes every second one from the stream of model_2."""
     decide_by: Literal["nll", "smoothed"] | None = None
     """Dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
+    best: Best | None = None
+    """Which weights of a student are kept, with or without distillation. mean: those with the lowest NLL per token,
+    averaged over the pairs. pooled-smoothed, as released: the lowest label-smoothed loss per token of all dev sets
+    together, in which the pairs with the largest dev sets decide."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})
         check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
         for name in ("alpha", "alpha0"):
             check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
+        check(self.update_epochs > 0, f"update_epochs={self.update_epochs}", "must be positive; the paper takes 1")
         check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
         if self.alpha_clip is not None:
             check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "lies in (0, 1]; 1 is no clip")

@@ -101,7 +101,8 @@ class TeacherConfig:
     md_cache: bool = False
     """Multi-Distill: compute the teachers' top-k once, on disk in the run directory, instead of at every step."""
     lssd_weight: float = 2.5
-    """LSSD: w in (L_ce + w L_kd) / 2 (released: 2.5 on TED M2O, .5 on TED O2M, 2 and .8 on WMT-6)."""
+    """LSSD: w in (L_ce + w L_kd) / 2 (released: 2.5 on TED M2O, .5 on TED O2M, 2 and .8 on WMT-6;
+    presets ted8 and wmt6 take theirs by the direction of the corpus)."""
     lssd_warmup: int = 1
     """LSSD: epochs before any distillation."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from pmd_lite.api import LARGE, load_corpus
 from pmd_lite.building import make_samplers
 from pmd_lite.config import Config
-from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.corpus import Corpus, direction_of
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
@@ -23,7 +23,9 @@ from pmd_lite.methods import Method, get_method
 from pmd_lite.planning.counting import Work, count, drawn_shares, resources
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
-from pmd_lite.presets import preset
+from pmd_lite.presets import configured
+from pmd_lite.published import remark
+from pmd_lite.training.distributed import divided
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.snapshot import preserved_rng
 
@@ -35,8 +37,8 @@ STATE = 4 * FLOAT
 SAVED = 3 * FLOAT
 """Bytes a parameter takes in a checkpoint: no gradient."""
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "training": ("train", "teacher"), "search": ("trial",), "other looks": ("probe",), "evaluation": ("dev",),
-    "test translation": ("translation",), "auxiliary runs": ("auxiliary",),
+    "preparation": ("prepare",), "training": ("train", "teacher"), "search": ("trial",), "other looks": ("probe",),
+    "evaluation": ("dev",), "test translation": ("translation",), "auxiliary runs": ("auxiliary",),
 }  # fmt: skip
 """Parts of a run, and the purposes of `Work.efforts` that they are made of."""
 
@@ -98,6 +100,7 @@ class Estimate:
         since = f"after {work.clock.start:,}" if work.clock.start else "from the start"
         distilled = f", distilled {since}" if work.efforts["teacher"].teacher else ""
         return {
+            "preparation": "the teachers' dev scores, and their predictions where those are kept",
             "training": f"{work.clock.total:,} updates of {students}, each of {train.accumulate} x {train.tokens:,} "
             f"tokens at the most{distilled}",
             "search": f"{work.searches:,} searches for each student, {TRIALS} trials each",
@@ -126,6 +129,7 @@ def estimate(
     samplers: Sequence[str] | None = None,
     tokenizer: str | Path | None = None,
     init: str | Path | None = None,
+    processes: int = 1,
     sizes: Mapping[str, int] | None = None,
     mean_tokens: float = MEAN_TOKENS,
     held_out: int = 2000,
@@ -139,6 +143,8 @@ def estimate(
         corpus, method, preset_name, samplers, tokenizer, init, overrides: as in `train`.
         sizes: training sentence pairs by pair, {"fr-en": 3_000_000, ...}, in the place of a corpus that is not here;
             its sentences are random ids.
+        processes: how many will share the run. An update with fewer micro-batches is divided as `train` does it, and
+            what is measured is one process with such micro-batches: hours are those of one process for all the work.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
         tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
             is timed, the rest follows by counting passes, and memory stays unknown.
@@ -147,9 +153,14 @@ def estimate(
         random generator moved.
     Raises: UserError on anything `train` would refuse, too.
     """
-    config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
-    if overrides and not isinstance(preset_name, str):
-        raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
+    if sizes is not None and corpus is not None:
+        raise UserError("give a corpus, or the sizes of one that is not here, not both")
+    row = get_method(method, samplers)
+    here = None
+    if sizes is None:
+        here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
+    direction = here.direction if here else direction_of(sizes or ())
+    config = configured(preset_name, direction, row.name, overrides)
     if init is not None:
         if sizes is not None:
             raise UserError("init= brings a tokenizer, for which it takes text: give a corpus instead of sizes=")
@@ -157,12 +168,21 @@ def estimate(
         config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
-    row = get_method(method, samplers)
+    if processes < 1:
+        raise UserError(f"processes={processes}: name how many will share the run, at least 1")
+    config = divided(config, processes)
     with preserved_rng():
-        name, stand_in = _stand_in(corpus, config, tokenizer, sizes, mean_tokens, held_out)
+        stand_in = _stand_in(here, config, tokenizer, sizes or {}, mean_tokens, held_out)
+        if isinstance(preset_name, str) and (note := remark(preset_name, direction)):
+            stand_in = replace(stand_in, guesses=(note, *stand_in.guesses))
+        name = here.name if here else f"{len(sizes or ())} pairs"
         if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
-        return _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+        found = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+    if processes > 1:
+        shared = f"hours of one process: {processes} share training and evaluation, and gain at most {processes} times"
+        found = replace(found, guesses=(*found.guesses, shared))
+    return found
 
 
 def _estimate(
@@ -187,16 +207,13 @@ def _estimate(
 
 
 def _stand_in(
-    corpus: Corpus | str | Path | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int] | None,
-    mean_tokens: float, held_out: int,
-) -> tuple[str, StandIn]:  # fmt: skip
-    """The name of the corpus, and what stands in for it."""
-    if sizes is not None:
-        if corpus is not None:
-            raise UserError("give a corpus, or the sizes of one that is not here, not both")
-        return f"{len(sizes)} pairs", described(sizes, mean_tokens, held_out, config)
-    here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
-    return here.name, sampled(here, config, Path(tokenizer) if tokenizer is not None else None)
+    corpus: Corpus | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int], mean_tokens: float,
+    held_out: int,
+) -> StandIn:  # fmt: skip
+    """What stands in for the corpus, or for the one that `sizes` describe."""
+    if corpus is None:
+        return described(sizes, mean_tokens, held_out, config)
+    return sampled(corpus, config, Path(tokenizer) if tokenizer is not None else None)
 
 
 def _more_states(row: Method, config: Config, teaches: bool) -> int:

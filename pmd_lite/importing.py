@@ -43,7 +43,8 @@ from pmd_lite.training.rundir import read_json, write_json
 from pmd_lite.training.weights import read_weights, save_weights
 
 NEVER, RARELY = -100.0, 10.0
-"""Output bias of ids that are never predicted, and how much a piece that is UNK to the checkpoint starts below UNK."""
+"""Output bias of ids that are never predicted (of -inf, label smoothing would make an infinite loss), and how much a
+piece that is UNK to the checkpoint starts below UNK."""
 
 _SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
           "output_bias")  # fmt: skip
@@ -233,7 +234,7 @@ def _with_rows(model: Transformer, rows: Sequence[int], lowered: Sequence[float]
         if name in state:
             state[name] = state[name][at]
     bias = state["output_bias"][at] if "output_bias" in state else torch.zeros(len(rows))
-    state["output_bias"] = bias + torch.tensor(lowered)
+    state["output_bias"] = (bias + torch.tensor(lowered)).masked_fill(bias == -torch.inf, NEVER)
     ours.load_state_dict(state)
     return ours
 

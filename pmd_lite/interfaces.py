@@ -46,6 +46,8 @@ class Clock:
         train = config.train
         epoch = max(1, math.ceil(batches / train.accumulate))
         total = math.ceil(train.epochs * epoch) or train.steps
+        if train.epochs and train.max_steps:
+            total = min(total, train.max_steps)
         return cls(0, total, epoch, round(config.distill.resolved.start * total) if waits else 0)
 
     def at(self, step: int) -> Clock:
@@ -144,7 +146,8 @@ class Target(Protocol):
     def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
         """L_kd of a chunk of tokens, and its gradient on the student's logits z as push * softmax(z) - pull.
 
-        rows: which tokens. logits: [chunk, vocab] z, fp32 or better, not to be changed. scratch: room to compute in.
+        rows: which tokens. logits: [chunk, vocab] z, fp32 or better, finite, not to be changed. scratch: room to
+            compute in.
         each: whether tokens count unequally, so that the loss of each is needed; else their sum will do.
         Returns: rest [chunk] (or [], its sum), pull [chunk, vocab], push, with L_kd = rest + push * logsumexp(z) in
             nats. The caller only reads `pull`, but overwrites scratch[0] first: so it may lie in scratch[1].

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -24,6 +25,9 @@ from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.trainer import Interrupted
 
+_REFUSED = "UserError: "
+_LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
+
 
 def launch(
     corpus: str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *, processes: int = 0,
@@ -34,7 +38,8 @@ def launch(
     Args:
         corpus: name or directory (every process loads it). corpus_options: further arguments of `load_corpus`.
         processes: how many; 0 is one for every GPU, or two where there is none.
-        words: all other arguments of `train`; `accumulate` must be at least `processes`.
+        words: all other arguments of `train`. An update with fewer micro-batches than processes is divided when the run
+            begins, and keeps its tokens: 1 x 400 becomes 2 x 200 (see `training.distributed.divided`).
     On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
     Raises UserError with what a process complained of, Interrupted after Ctrl-C; what was saved until then is whole,
     and the same call goes on.
@@ -43,7 +48,7 @@ def launch(
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
     try:
-        with _handlers_kept(), tempfile.TemporaryDirectory() as logs:
+        with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(
                 min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
                 rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
@@ -54,10 +59,9 @@ def launch(
         raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
                           "command again to go on") from None  # fmt: skip
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        said = _reason(failure.message).removeprefix("pmd_lite.errors.")
-        if said.startswith("UserError: "):  # the request is wrong, not the process
-            raise UserError(said.removeprefix("UserError: ")) from None
+        rank, said = _said(error)
+        if said.startswith(_REFUSED):  # the request is wrong, not the process
+            raise UserError(said.removeprefix(_REFUSED)) from None
         raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
                         "the same call goes on from the last checkpoint") from None  # fmt: skip
     return Run(paths[0])
@@ -87,6 +91,40 @@ def _handlers_kept() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _torch_heard_if_it_helps() -> Iterator[None]:
+    """Hold back what PyTorch logs about processes that end: our own error says all of it where a request is refused.
+
+    Of anything else that happened it is let go, traceback and all.
+    """
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    held: list[logging.LogRecord] = []
+
+    def hold(record: logging.LogRecord) -> bool:
+        held.append(record)
+        return False
+
+    for logger in loggers:
+        logger.addFilter(hold)
+    refused = False
+    try:
+        yield
+    except ChildFailedError as error:
+        refused = _said(error)[1].startswith(_REFUSED)
+        raise
+    finally:
+        for logger in loggers:
+            logger.removeFilter(hold)
+        for record in [] if refused else held:
+            logging.getLogger(record.name).handle(record)
+
+
+def _said(error: ChildFailedError) -> tuple[int, str]:
+    """The process that failed first, and the last line of what it said."""
+    rank, failure = error.get_first_failure()
+    return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
 
 
 def _free_port() -> int:

@@ -30,6 +30,7 @@ from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
@@ -101,23 +102,58 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Forward passes so far by purpose, in target tokens; a backward pass counts as two (see `training.cost`)."""
+        """Multiply-adds up to the last evaluation, by purpose (see `training.cost`).
+
+        Raises UserError for a run of an older version, which counted otherwise.
+        """
         lines = [line for line in self.dir.metrics() if line["event"] == "eval"]
-        return dict(lines[-1]["cost"]) if lines else {}
+        return self._multiply_adds(lines[-1]) if lines else {}
 
     @property
     def finished(self) -> dict[str, Any]:
-        """How the run ended: reason, step, seconds, cost, parameters. Raises UserError while it has not."""
+        """How the run ended: reason, step, seconds, multiply_adds by purpose, parameters of one student.
+
+        Raises UserError while it has not.
+        """
         return dict(read_json(self.path / "finished.json"))
 
     @property
-    def compute(self) -> float:
-        """Forward passes in tokens times parameters of one student; times 2 these are about the FLOPs."""
-        return float(sum(self.finished["cost"].values()) * self.finished["parameters"])
+    def compute(self) -> int:
+        """Multiply-adds of the whole run; times 2 these are its FLOPs. Raises UserError as `cost` and `finished` do."""
+        return sum(self._multiply_adds(self.finished).values())
+
+    @property
+    def compute_with_auxiliary(self) -> int:
+        """`compute`, and that of the runs it learnt from. Raises UserError as `compute` does."""
+        return sum(run.compute for run in (self, *self.auxiliary))
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """Updates of each student at the last evaluation, and those it was to make."""
+        last = self.evaluations()[-1]
+        return last["step"], last["total"]
+
+    @property
+    def counted(self) -> bool:
+        """Whether the compute of this finished run is known: an older version counted in target tokens."""
+        return "multiply_adds" in self.finished
+
+    def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
+        if "multiply_adds" not in line:
+            raise UserError(f"{self.path}: an older version counted what this run computed, in target tokens instead "
+                            "of multiply-adds. Train it anew to compare its compute")  # fmt: skip
+        return dict(line["multiply_adds"])
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
-        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
-        kept = min(self.evaluations(student), key=lambda line: sum(line["dev_loss"]))
+        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
+        rule = self.config.distill.resolved.best
+
+        def value(line: dict[str, Any]) -> float:
+            if "dev_tokens" not in line:  # runs of before there was a choice
+                return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
+            return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
+
+        kept = min(self.evaluations(student), key=value)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models
@@ -128,7 +164,7 @@ class Run:
         return Tokenizer.load(self.path / "tokenizer")
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
-        """A trained student in eval mode: "best" has the lowest mean dev loss, "latest" the last weights."""
+        """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
         if not 0 <= student < len(self.labels):
             raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)

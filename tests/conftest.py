@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +23,23 @@ from pmd_lite.presets import preset
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import Interrupted, Trainer
 
-torch.set_num_threads(1)  # the same bits whatever else the machine is doing
+# One thread here and in every process that a test starts: the same bits whatever else the machine is doing, and as many
+# processes at a time as there are cores.
+torch.set_num_threads(1)
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 TINY: dict[str, Any] = {
     "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 32, "dropout": 0.2, "max_len": 64,
     "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1,
     "update_every": 4, "start": 0.0,
 }  # fmt: skip
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say the order of the tests, which is another each time: `pytest -p randomly --randomly-seed=N` repeats it."""
+    seed = getattr(config.option, "randomly_seed", None)
+    if seed is not None:
+        terminalreporter.write_line(f"order of the tests: --randomly-seed={seed}")
 
 
 @pytest.fixture(scope="session")

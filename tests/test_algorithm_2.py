@@ -141,6 +141,33 @@ def test_head_trial_data_is_what_training_sees_next(make_trainer: MakeTrainer, m
     assert [(b.pair, b.src.tolist()) for b in seen] == [(b.pair, b.src.tolist()) for b in coming]
 
 
+def test_as_released_every_second_update_of_model_1s_trials_is_one_of_model_2s(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates 0, 2, 4 are model_2's first, second and third; 1 and 3 are model_1's own second and fourth."""
+    trainer = at_first_search(make_trainer("auto-pmd", fidelity="released", start=0.0, trial_ratio=0.3, accumulate=2))
+    seen: list[Any] = []
+
+    def spy(learner: Any, alphas: Any, batches: Any, *rest: Any) -> torch.Tensor:
+        seen.append([(b.pair, b.src.tolist()) for b in batches])
+        return torch.zeros(len(alphas), 6, dtype=torch.float64)
+
+    monkeypatch.setattr("pmd_lite.training.probe.live_trial", spy)
+    before = [student.position() for student in trainer.students]
+    for student in range(2):
+        trainer.probe.trial(student, torch.full((3, 6), 0.3, dtype=torch.float64))
+    assert [student.position() for student in trainer.students] == before, "training draws all of it again"
+    updates = int(0.3 * trainer.clock.epoch) + 1
+    assert updates >= 3
+    one, two = (
+        [[(b.pair, b.src.tolist()) for b in (d.batch() for d in student.draw(2))] for _ in range(updates)]
+        for student in trainer.students
+    )
+    mixed = [two[i // 2] if i % 2 == 0 else one[i] for i in range(updates)]
+    assert seen[0] == [batch for update in mixed for batch in update]
+    assert seen[1] == [batch for update in two for batch in update]
+
+
 def test_live_trials_accumulate(make_trainer: MakeTrainer) -> None:
     """Released: the second trial starts from the first one's weights, so equal weight vectors give unequal results."""
     trainer = at_first_search(make_trainer("auto-pmd", fidelity="released", start=0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, stopped_at
 
 import pmd_lite as pmd
 from pmd_lite import auxiliary
@@ -22,6 +23,7 @@ from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.run import Run
+from pmd_lite.training.cost import per_token
 
 # 64 stratified draws: every pair is trained on at least once.
 QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 16}
@@ -127,6 +129,67 @@ def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, 
         train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])
 
 
+@pytest.mark.parametrize(
+    ("field", "theirs", "says"),
+    [
+        ("label_smoothing", 0.0, "label_smoothing is 0.0 there and 0.1 here"),
+        ("d_model", 8, "d_model is 8 there and 16 here"),
+        ("dropout", 0.0, "dropout is 0.0 there and 0.2 here"),
+        ("steps", 65, "steps is 65 there and 64 here"),
+        ("vocab_size", 80, "its tokenizer differs"),
+        ("tokenizer.tags", "released", "its tokenizer differs"),
+        ("samplers", ["tau=5"], "samplers is tau=5 there and tau=1 here"),
+    ],
+)
+def test_losses_in_another_unit_are_refused_by_name(
+    tiny_corpus: Corpus, plain: Run, tmp_path: Path, field: str, theirs: Any, says: str
+) -> None:
+    """chi-IBR subtracts the losses of a tau=1 run from its own."""
+    other = train(tiny_corpus, "tau=1", tmp_path / "other", **{field: theirs}, score=False)
+    with pytest.raises(UserError, match=rf"is of no use here.*For plain: {re.escape(says)}$"):
+        train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[plain.path, other.path])
+    assert not (tmp_path / "run" / "auxiliary").exists(), "before anything is trained"
+
+
+def test_what_is_read_decides_what_must_be_alike(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
+    """A bilingual model that may teach need not have comparable losses; weights of distillation have no unit."""
+    pair = tiny_corpus.pairs[0]
+    tiny_encoded.tokenizer.save(tmp_path / "tokenizer")
+    shared = {"tokenizer": tmp_path / "tokenizer", "score": False, "steps": 4, "eval_every": 4}
+    small = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "small", d_model=8, label_smoothing=0.0, **shared)
+    config = pmd.preset("toy", **QUICK)
+
+    def why(method: str, run: Run, **more: Any) -> list[str]:
+        row = get_method(method, more.pop("samplers", None))
+        wanted = auxiliary.wanted(row, tiny_corpus, replace(config, **more), tiny_encoded)
+        return min((want.unfit(run) for want in wanted), key=len)
+
+    assert why("multi-distill", small) == []
+    wants = [w.config.train.steps for w in auxiliary.bilingual(tiny_corpus, config, tiny_encoded)]
+    losses = ["label_smoothing is 0.0 there and 0.1 here", "d_model is 8 there and 16 here",
+              f"steps is 4 there and {wants[0]} here"]  # fmt: skip
+    assert why("ccl-m", small) == why("multi-distill", small, samplers=["ccl-m"]) == losses
+    assert why("multi-distill", small, model=replace(config.model, max_len=65)) == [
+        "max_len is 64 there and 65 here"
+    ], "no room for as long sentences"
+    auto = train(tiny_corpus, "auto-pmd", tmp_path / "auto", d_model=8, vocab_size=80, score=False, steps=4)
+    assert why("lsmd", auto) == []
+    turned = train(tiny_corpus, "auto-pmd", tmp_path / "turned", samplers=["tau", "tau=1"], score=False, steps=4)
+    assert why("lsmd", turned) == ["samplers is tau=5,tau=1 there and tau=1,tau=5 here"]
+
+
+def test_a_remembered_run_that_has_become_another_is_refused(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
+    shutil.copytree(plain.path, tmp_path / "plain")
+    train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[tmp_path / "plain"])
+    (tmp_path / "run" / "finished.json").unlink()
+    shutil.rmtree(tmp_path / "plain")
+    train(tiny_corpus, "tau=1", tmp_path / "plain", label_smoothing=0.0, score=False)
+    with pytest.raises(UserError, match=r"begun as its plain, is another run now: label_smoothing is 0\.0 there"):
+        train(tiny_corpus, "chi-ibr", tmp_path / "run")
+
+
 def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
     shutil.copytree(plain.path, tmp_path / "half")
     (tmp_path / "half" / "finished.json").unlink()
@@ -168,16 +231,44 @@ def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, au
 def test_lsmd_refuses_the_weights_of_another_number_of_students(
     tiny_corpus: Corpus, auto: Run, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match=r"lsmd has 3 students of 6 pairs.*weights for 2 x 6"):
+    with pytest.raises(UserError, match=r"For auto-pmd: samplers is tau=1,tau=5 there and tau=1,tau=5,tau=inf here"):
         train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
 
 
-def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def cached_passes(run: Run, encoded: EncodedCorpus) -> float:
+    """A forward pass of each pair's teacher over all training data of the pair."""
+    once = per_token(run.model())
+    return sum(once.multiply_adds(split.src_tokens, split.trg_tokens, 1, 1) for split in encoded.train)
+
+
+def test_what_is_prepared_counts_once_however_often_a_run_is_stopped(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
+    """The teachers' dev translations (A*) and their top-k; the cache is there already when the run continues."""
+    words: dict[str, Any] = {"md_cache": True, "score": False}
+    with stopped_at(6):
+        train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
+    run = train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
+    teachers = [one.path for one in run.auxiliary]
+    whole = train(tiny_corpus, "multi-distill", tmp_path / "whole", use=teachers, **words)
+    assert run.finished["multiply_adds"] == whole.finished["multiply_adds"]
+    prepared, cache = run.cost["prepare"], cached_passes(run, tiny_encoded)
+    once = per_token(run.model())
+    valid, pairs = tiny_encoded.valid, len(tiny_encoded.valid)
+    sentences, src = sum(len(split) for split in valid), sum(split.src_tokens for split in valid)
+    assert once.multiply_adds(src, sentences, 1, 1) <= prepared - cache <= once.multiply_adds(src, 64 * sentences, 1, 1)
+    assert pairs == len(teachers) == 6
+
+
+def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(
+    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+) -> None:
     live = train(tiny_corpus, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
     cached = train(tiny_corpus, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
                    md_cache=True, use=[run.path for run in live.auxiliary])  # fmt: skip
     assert (tmp_path / "cached" / "teacher-topk").is_dir()
-    assert live.cost["teacher"] > 0 == cached.cost["teacher"]
+    assert live.cost["teacher"] > 0 == cached.cost["teacher"] == live.cost["prepare"]
+    assert cached.cost["prepare"] == cached.finished["multiply_adds"]["prepare"] == cached_passes(cached, tiny_encoded)
     a, b = (torch.tensor(run.evaluations()[-1]["dev_loss"]) for run in (live, cached))
     torch.testing.assert_close(a, b, rtol=0, atol=2e-2)  # the cache keeps 16-bit logits
     plain = train(tiny_corpus, "tau=1", tmp_path / "plain", dropout=0.0)
@@ -187,7 +278,7 @@ def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(tiny_co
 def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_path: Path) -> None:
     pair = tiny_corpus.pairs[0]
     foreign = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "foreign", vocab_size=60)
-    with pytest.raises(UserError, match="another tokenizer than this run"):
+    with pytest.raises(UserError, match=rf"For bilingual-{pair}: its tokenizer differs"):
         train(tiny_corpus, "multi-distill", tmp_path / "run", use=[foreign.path])
 
 

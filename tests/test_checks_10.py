@@ -14,7 +14,7 @@ from conftest import TINY, MakeTrainer
 from torch import Tensor
 
 import pmd_lite as pmd
-from pmd_lite.data.batching import round_of
+from pmd_lite.data.batching import Batch, round_of
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.errors import UserError
@@ -25,6 +25,7 @@ from pmd_lite.teaching.checks.core import OPEN, Exercise
 from pmd_lite.teaching.checks.lesson10_students import TinyStudent
 from pmd_lite.teaching.figures_10 import equal_trials
 from pmd_lite.teaching.trials import changed_parts, reopen, student_state
+from pmd_lite.training.cost import per_token
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.trial import per_pair_trial_set
 
@@ -163,9 +164,13 @@ def test_the_overhead_is_what_the_trainer_counts(make_trainer: MakeTrainer) -> N
     trainer.distiller.update(trainer.probe)
     seed = (trainer.config.train.seed, 4, trainer.clock.step)
     batches = per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed)
-    tokens, dev = sum(batch.tokens for batch in batches), sum(batch.tokens for batch in trainer.dev)
-    by_formula = lesson10.overhead(1.0, 3, True) * 8 * tokens
-    assert trainer.cost.tokens["trial"] == by_formula + 2 * 3 * dev
+    once = per_token(trainer.students[0].learner.model)
+
+    def passes(over: list[Batch]) -> float:
+        return sum(once.multiply_adds(batch.src_tokens, batch.tokens, 1, 1) for batch in over)
+
+    by_formula = lesson10.overhead(1.0, 3, True) * 8 * passes(batches)
+    assert trainer.cost.multiply_adds["trial"] == by_formula + 2 * 3 * passes(trainer.dev)
 
 
 # ---------------------------------------------------------------- a run opened again

@@ -221,7 +221,7 @@ def test_a_purpose_has_its_own_colour_and_hatch_in_every_figure() -> None:
         ({"a": {"train": -1.0}}, '"a": the cost of train is negative'),
         ({"a": {"train": 1.0}, "b": {"dev": math.nan, "trial": math.inf}}, '"b": the cost of dev, trial'),
         ({"a": {"train": 0.0}, "b": {"train": 1.0}}, '"a", costs nothing'),
-        ({"a": {"x": 1.0, "y": 1.0, "z": 1.0}}, "room for 2 purposes beside train"),
+        ({"a": {"x": 1.0, "y": 1.0}}, "room for 1 purposes beside train"),
     ],
 )
 def test_impossible_costs_are_refused(costs: dict[str, dict[str, float]], message: str) -> None:

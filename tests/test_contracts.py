@@ -20,6 +20,7 @@ from test_resume import assert_same
 from torch import Tensor, nn
 
 from pmd_lite.building import SAMPLERS, Resources, make_distiller, make_samplers
+from pmd_lite.data.batching import Draw
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.auto import AutoPMD
@@ -30,7 +31,9 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.presets import preset
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.training.cost import per_token
 from pmd_lite.training.snapshot import clone, differences, preserved_rng
+from pmd_lite.training.student import Plan
 from pmd_lite.training.trainer import Interrupted, Student, Trainer
 
 EVERY_SAMPLER = [*SAMPLERS, "tau=1", "tau"]
@@ -109,10 +112,10 @@ class Record:
     """Steps after which a sampler was updated."""
     distilled: set[int] = field(default_factory=set)
     """Steps after which the distiller was."""
-    tokens: int = 0
-    """Target tokens trained on."""
-    taught: int = 0
-    """Target tokens on which the weight was not 0, times teachers."""
+    trained: float = 0
+    """Multiply-adds of training."""
+    taught: float = 0
+    """Multiply-adds of teachers where the weight was not 0."""
     moved: list[str] = field(default_factory=list)
     """What an update changed in the modules that teach; should be nothing."""
     frozen: dict[int, tuple[nn.Module, dict[str, Any]]] = field(default_factory=dict)
@@ -149,10 +152,22 @@ def watched(trainer: Trainer) -> Record:
         total = train(student)
         record.moved += differences(before, {i: state_of(model) for i, model in modules.items()})
         tokens = (student.tokens - seen).tolist()
-        record.tokens += total
-        record.taught += sum(int(n) * len(teachers[pair]) for pair, n in enumerate(tokens) if active[pair])
+        assert sum(tokens) == total
+        own = per_token(student.learner.model)
+        for draw in drawn:
+            record.trained += own.multiply_adds(draw.src_tokens, draw.tokens, 3, 3)
+            for teacher in teachers[draw.pair] if active[draw.pair] else []:
+                found = per_token(teacher).multiply_adds(draw.src_tokens, draw.tokens, 1, 1)
+                gates = draw.tokens * (per_token(teacher).output + own.output) if distiller.gated else 0
+                record.taught += found + gates
         return total
 
+    def plan(student: Student) -> Plan:
+        drawn[:] = (made := planned(student)).draws
+        return made
+
+    planned, drawn = trainer.plan, list[Draw]()
+    trainer.plan = plan  # type: ignore[method-assign]
     trainer.update = update  # type: ignore[method-assign]
     for strategy, steps in [(distiller, record.distilled), *((s.sampler, record.sampled) for s in trainer.students)]:
         note(strategy, trainer, steps)
@@ -210,13 +225,18 @@ def test_probabilities_and_weights_stay_what_they_are(whole: Whole, name: str) -
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_run_costs(whole: Whole, name: str) -> None:
-    """3 forward passes a training token, 1 for each teacher that is listened to, 1 a dev token and evaluation."""
+    """3 forward passes a training token, 1 for each teacher that is listened to, 1 a dev token and evaluation.
+
+    Two projections more where a gate compares student and teacher.
+    """
     record = whole(name)
     trainer = record.trainer
     evaluations = sum(event["event"] == "eval" for event in trainer.rundir.metrics())
-    dev = sum(split.trg_tokens for split in trainer.encoded.valid)
-    cost = trainer.cost.state_dict()
-    assert (cost["train"], cost["teacher"], cost["dev"]) == (3 * record.tokens, record.taught, evaluations * dev)
+    valid = trainer.encoded.valid
+    once, cost = per_token(trainer.students[0].learner.model), trainer.cost.state_dict()
+    dev = once.multiply_adds(sum(x.src_tokens for x in valid), sum(x.trg_tokens for x in valid), 1, 1)
+    assert (cost["train"], cost["dev"]) == (record.trained, evaluations * dev)
+    assert cost["teacher"] == record.taught
     assert (cost["teacher"] > 0) == (name in DISTILLED)
     assert (cost["trial"] > 0) == (name in ("auto-pmd", "dynamic-md"))
 
@@ -300,7 +320,7 @@ def test_weight_0_is_bitwise_plain_training(
     trainer.run()
     expected = students_of(plain(make_trainer, found, name))
     assert list(differences(expected, students_of(trainer))) == []
-    assert trainer.cost.tokens["teacher"] == 0
+    assert trainer.cost.multiply_adds["teacher"] == 0
     with_weight = students_of(whole(name).trainer)
     assert list(differences(expected, with_weight)) != [], "with a weight the bits differ"
 

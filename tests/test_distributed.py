@@ -9,12 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from conftest import TINY, stopped_at
+from hypothesis import given
+from hypothesis import strategies as st
 from ranks import rank_1_dies
 from torch import nn
 
@@ -22,8 +25,9 @@ from pmd_lite import launching
 from pmd_lite.api import load_corpus, train
 from pmd_lite.errors import UserError
 from pmd_lite.launching import launch
+from pmd_lite.presets import preset
 from pmd_lite.run import Run
-from pmd_lite.training.distributed import ALONE, Group, check_enough_work
+from pmd_lite.training.distributed import ALONE, Group, divided
 from pmd_lite.training.together import check_one_each
 
 WORLD: dict[str, Any] = {
@@ -65,7 +69,7 @@ def same_run(a: Run, b: Run) -> None:
             assert x["dev_loss"] == pytest.approx(y["dev_loss"], rel=1e-4)
             assert known(x["train_kd"]) == pytest.approx(known(y["train_kd"]), rel=1e-3)
             assert x["p"] == pytest.approx(y["p"], rel=1e-4)
-            assert (x["tokens"], x["cost"], x["visits"]) == (y["tokens"], y["cost"], y["visits"])
+            assert (x["tokens"], x["multiply_adds"], x["visits"]) == (y["tokens"], y["multiply_adds"], y["visits"])
 
 
 @pytest.mark.parametrize("processes", [2, 4])
@@ -142,14 +146,82 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(
     same_run(alone(tmp_path / "whole"), alone(tmp_path / "run"))
 
 
-def test_more_processes_than_micro_batches_are_refused(tmp_path: Path) -> None:
-    few = r"^accumulate=1: an update has fewer micro-batches than there are processes"
-    with pytest.raises(UserError, match=few):
-        together(tmp_path / "run", 2, accumulate=1)
-    with pytest.raises(UserError, match=few):  # its tau=1 run, which comes first, has no second student
-        together(tmp_path / "run", 2, "bi-pmd", samplers=["chi-ibr", "tau=1"], turns="together", accumulate=1)
+def batches(run: Run) -> tuple[int, int]:
+    return run.config.train.accumulate, run.config.train.tokens
+
+
+def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once, when the run begins; config.json holds what is used, and whoever continues it uses the same."""
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
+    with monkeypatch.context() as patched, pytest.raises(UserError, match="process 1 of 2 ended"):
+        patched.setattr(launching, "one_rank", rank_1_dies)
+        together(tmp_path / "run", 2, **words)
+    assert "note: updates are of 2 x 60 tokens, not 1 x 120: one micro-batch for each of 2 processes" in (
+        capfd.readouterr().err
+    )
+    assert Run(tmp_path / "run").dir.config["asked"] == words
+    run = alone(tmp_path / "run", **words)  # the same request, by one process
+    assert "2 x 60 tokens, not 1 x 120: as this run was begun" in capfd.readouterr().err
+    assert batches(run) == (2, 60)
+    same_run(alone(tmp_path / "whole", accumulate=2, tokens=60), run)
+    assert batches(alone(tmp_path / "run", accumulate=2, tokens=60)) == (2, 60), "as its config.json has them"
+    with pytest.raises(UserError, match=r"config.train.tokens differ"):
+        alone(tmp_path / "run", accumulate=1, tokens=140)
+
+
+def test_a_run_begun_by_one_process_keeps_its_batches_and_leaves_others_idle(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
+    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    with stopped_at(5):
+        alone(out, **words)
+    run = together(out, 2, **words)
+    assert "note: 1 of 2 processes have no share of an update" in capfd.readouterr().err
+    assert (batches(run), run.dir.config["asked"]) == ((1, 120), None)
+    same_run(whole, run)
+
+
+def test_processes_that_train_a_student_each_divide_only_what_comes_before(tmp_path: Path) -> None:
+    """turns=together keeps its rule; chi-IBR's tau=1 run, which has no second student, is divided."""
+    words: dict[str, Any] = {"samplers": ["chi-ibr", "tau=1"], "turns": "together", "accumulate": 1, "steps": 40}
+    run = together(tmp_path / "run", 2, "bi-pmd", **words)
+    assert batches(run) == (1, 60)
+    assert batches(Run(tmp_path / "run" / "auxiliary" / "plain")) == (2, 30)
+
+
+def test_a_refused_request_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match=r"^turns=together: 2 processes for 3 students"):
+        together(tmp_path / "run", 2, "bi-pmd", samplers=["tau=1", "tau=2", "tau=5"], turns="together")
+    assert capfd.readouterr().err == ""
     assert not (tmp_path / "run").exists()
-    check_enough_work(Group(size=5), 5)
+
+
+@given(st.integers(16, 9000), st.integers(1, 20), st.integers(1, 40))
+def test_a_divided_update_has_its_tokens_and_a_micro_batch_for_each(tokens: int, accumulate: int, ranks: int) -> None:
+    config = preset("toy", tokens=tokens, accumulate=accumulate)
+    if tokens * accumulate < 16 * ranks and ranks > accumulate:
+        with pytest.raises(UserError, match=f"Start at most {tokens * accumulate // 16}, or raise tokens"):
+            divided(config, ranks)
+        return
+    found = divided(config, ranks)
+    if ranks <= accumulate:
+        assert found == config
+    assert found.train.accumulate == max(accumulate, ranks)
+    assert 0 <= tokens * accumulate - found.train.tokens * found.train.accumulate < ranks
+    assert replace(found, train=config.train) == config
+    assert divided(replace(config, train=replace(config.train, turns="together")), ranks).train.tokens == tokens
+
+
+def test_sixteen_processes_make_the_papers_update() -> None:
+    """16 GPUs x 4,096 tokens; and any other number of them 65,536 as well."""
+    assert (found := divided(preset("wmt6"), 16).train).tokens == 4096
+    assert found.accumulate == 16
+    for ranks in (1, 2, 4, 8, 16, 32, 64):
+        train = divided(preset("wmt6"), ranks).train
+        assert train.tokens * train.accumulate == 65_536
 
 
 def same_moments(a: Run, b: Run) -> None:

@@ -60,10 +60,10 @@ def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, m
     trainer = make_trainer(method, **{**LONG, **settings})
     trainer.run()
     work = counted(tiny_corpus, method, **{**LONG, **settings})
-    for purpose, tokens in trainer.cost.tokens.items():
+    for purpose, counted_there in trainer.cost.multiply_adds.items():
         # Dev sets are counted to the token. Which batches are drawn is luck, all the more in so short a run.
-        room = 0 if purpose == "dev" else 0.2 * tokens
-        assert work.passes[purpose] == pytest.approx(tokens, abs=room), purpose
+        room = 0 if purpose == "dev" else 0.2 * counted_there
+        assert work.cost[purpose] == pytest.approx(counted_there, abs=room), purpose
     lines = [line for line in trainer.rundir.metrics() if line.get("student") == 0]
     assert work.evaluations == sum(line["event"] == "eval" for line in lines) == 3
     assert work.searches == sum(line["event"] == "search" for line in lines)
@@ -74,8 +74,8 @@ def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, m
 def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_corpus: Corpus) -> None:
     work = counted(tiny_corpus, method, **{**LONG, "steps": 100})  # long enough for LSSD to have teachers
     needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1}.get(method, 0)
-    assert len(work.helpers) == needs and (work.efforts["auxiliary"].passes > 0) == (needs > 0)
-    assert (work.efforts["teacher"].passes > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
+    assert len(work.helpers) == needs and (work.efforts["auxiliary"].multiply_adds > 0) == (needs > 0)
+    assert (work.cost["teacher"] > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
 
 
 def test_uni_pmd_distils_each_pair_in_one_direction(tiny_corpus: Corpus) -> None:
@@ -159,7 +159,7 @@ def test_a_machine_twice_as_fast_takes_half_the_hours() -> None:
 def test_a_toy_run_costs_about_what_was_estimated(tiny_corpus: Corpus, tmp_path: Path) -> None:
     found = pmd.estimate(tiny_corpus, "auto-pmd", "toy", **QUICK)
     run = pmd.train(tiny_corpus, "auto-pmd", "toy", out=tmp_path / "run", show="off", **TINY)
-    assert sum(found.work.passes.values()) == pytest.approx(sum(run.finished["cost"].values()), rel=0.2)
+    assert sum(found.work.cost.values()) == pytest.approx(run.compute, rel=0.2)
     assert all(found.hours[part] > 0 for part in ("training", "search", "evaluation", "test translation"))
     assert found.hours["auxiliary runs"] == 0
     assert found.memory is not None and found.memory > 50e6  # a process with torch in it
@@ -260,3 +260,15 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "auto-pmd on 2 pairs" in said and "20 updates of 2 students" in said and "test translation" in said
     assert "Concluded, not measured" in said
     assert main(["estimate", "--sizes", "fr-en"]) == 2
+
+
+def test_more_processes_than_micro_batches_divide_the_update_as_the_run_will() -> None:
+    """README: sixteen processes make the paper's 16 x 4,096 tokens of wmt6, in as many updates as eight."""
+    words: dict[str, Any] = {"sizes": WMT6, "preset_name": "wmt6", "precision": "fp32", "tokens_per_second": 1e4}
+    eight, sixteen = (pmd.estimate(**words, processes=count) for count in (8, 16))
+    assert eight.config == preset("wmt6", precision="fp32")
+    assert (sixteen.config.train.accumulate, sixteen.config.train.tokens) == (16, 4096)
+    assert sixteen.work.clock.total == pytest.approx(eight.work.clock.total, rel=0.01)
+    assert "each of 16 x 4,096 tokens" in sixteen.to_text() and "hours of one process: 16 share" in sixteen.to_text()
+    with pytest.raises(UserError, match="processes=0"):
+        pmd.estimate(**words, processes=0)

@@ -90,9 +90,14 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
 
 
 def test_every_process_starts_from_it(tmp_path: Path) -> None:
+    """Equal up to rounding, which is all that two kinds of process owe each other: threads, libraries, addresses differ.
+
+    Hence the large eps. The gradient of a key bias is nothing but rounding (softmax does not see it), and Adam with a
+    small eps would make whole steps of it, in another direction wherever a product is rounded in another way.
+    """
     corpus = load_corpus("toy", **WORLD)
     found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
-    config = preset("toy", **{**QUICK, "accumulate": 2, "lr": 1e-3})
+    config = preset("toy", **{**QUICK, "accumulate": 2, "lr": 1e-3, "eps": 1e-3})
     words: dict[str, Any] = {"init": found.path, "show": "off", "score": False}
     two = launch("toy", "bi-pmd", config, processes=2, corpus_options=WORLD, out=tmp_path / "two", **words)
     one = train(corpus, "bi-pmd", config, out=tmp_path / "one", **words)

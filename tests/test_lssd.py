@@ -247,7 +247,7 @@ def test_the_soft_gate_is_that_of_each_sentence_alone(
 def one_batch() -> Batch:
     """Sentences of 3 and 1 target tokens, padded to 3."""
     keep, gold = torch.tensor([0, 1, 2, 3]), torch.tensor([1, 4, 2, 2])
-    return Batch(0, torch.ones(2, 1), torch.ones(2, 3, dtype=torch.int64), keep, gold, 4, torch.arange(2).numpy())
+    return Batch(0, torch.ones(2, 1), torch.ones(2, 3, dtype=torch.int64), keep, gold, 4, 2, torch.arange(2).numpy())
 
 
 def hand_gate(gate: Gate, student: Tensor, teacher: Tensor) -> list[float]:

@@ -256,7 +256,7 @@ def test_with_a_cache_no_teacher_runs() -> None:
         settings=TeacherConfig(), cache=FakeCache(),  # type: ignore[arg-type]
     )  # fmt: skip
     one = torch.zeros(1, 1, dtype=torch.int64)
-    batch = Batch(1, one, one, one[0], one[0], 1, one[0].numpy())
+    batch = Batch(1, one, one, one[0], one[0], 1, 1, one[0].numpy())
     assert list(distiller.teachers(0, 1)) == []
     assert distiller.target(0, batch, dropout=True).best.ids.tolist() == [[1]]
 

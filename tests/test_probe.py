@@ -23,6 +23,7 @@ from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit
 from pmd_lite.model.decoding import translate_batch
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.cost import Sized, Tokens, per_token
 from pmd_lite.training.probe import ModelProbe
 from pmd_lite.training.snapshot import clone, differences
 from pmd_lite.training.trainer import Trainer
@@ -57,8 +58,9 @@ def trained(make_trainer: MakeTrainer, updates: int = 3, method: str = "auto-pmd
 def by_fingerprint(trainer: Trainer) -> Trainer:
     """Instead of a BLEU (0 for weights this raw) a number that tells one model from every other."""
 
-    def fingerprint(model: Transformer) -> Tensor:
-        return torch.full((6,), float(sum(p.detach().double().abs().sum() for p in model.parameters())))
+    def fingerprint(model: Transformer) -> tuple[Tensor, Tokens]:
+        score = float(sum(p.detach().double().abs().sum() for p in model.parameters()))
+        return torch.full((6,), score), Tokens(11, 7)
 
     trainer.dev_bleu = fingerprint  # type: ignore[method-assign]
     return trainer
@@ -353,31 +355,36 @@ def spent(trainer: Trainer, act: Callable[[], object]) -> dict[str, int]:
     return {name: n - before[name] for name, n in trainer.cost.state_dict().items() if n != before[name]}
 
 
-def dev_tokens(trainer: Trainer) -> int:
-    return sum(int(split.trg.lengths.sum()) for split in trainer.encoded.valid)
+def once(trainer: Trainer, *sizes: Sized) -> float:
+    """Multiply-adds of a forward pass over these tokens; parity with what PyTorch computes is in test_cost.py."""
+    return sum(per_token(model_of(trainer)).multiply_adds(x.src_tokens, x.tokens, 1, 1) for x in sizes)
+
+
+def on_dev(trainer: Trainer) -> float:
+    return once(trainer, *(Tokens(split.src_tokens, split.trg_tokens) for split in trainer.encoded.valid))
 
 
 def test_a_look_costs_its_tokens_times_its_passes(
     make_trainer: MakeTrainer, looks: list[tuple[EncodedSplit, Batch]]
 ) -> None:
-    trainer = trained(make_trainer)
-    probe, dev = trainer.probe, dev_tokens(trainer)
+    trainer = by_fingerprint(trained(make_trainer))
+    probe, dev = trainer.probe, on_dev(trainer)
     assert spent(trainer, lambda: probe.dev_loss(0)) == {"probe": dev}
     assert spent(trainer, lambda: probe.dev_loss(0)) == {}
     assert spent(trainer, lambda: probe.dev_loss(1)) == {"probe": dev}
-    assert spent(trainer, lambda: probe.dev_score(0)) == {"probe": dev}
+    assert spent(trainer, lambda: probe.dev_score(0)) == {"probe": once(trainer, Tokens(11, 7))}, "what was decoded"
     assert spent(trainer, lambda: probe.dev_score(0)) == {}
     for split, student in itertools.product(("train", "valid"), (0, 1)):
         cost = spent(trainer, lambda s=split, i=student: probe.gradient(i, s, 2, 60))  # type: ignore[misc]
-        assert cost == {"probe": 3 * looks[-1][1].tokens}
+        assert cost == {"probe": 3 * once(trainer, looks[-1][1])}
     for passes in (1, 5):
         cost = spent(trainer, lambda k=passes: probe.uncertainty(0, 2, k, 60))  # type: ignore[misc]
-        assert cost == {"probe": (passes + 1) * looks[-1][1].tokens}
+        assert cost == {"probe": (passes + 1) * once(trainer, looks[-1][1])}
 
 
 def test_a_loss_that_an_evaluation_has_paid_for_is_free(make_trainer: MakeTrainer) -> None:
     trainer = trained(make_trainer)
-    assert spent(trainer, lambda: trainer.probe.losses(0, "dev")) == {"dev": dev_tokens(trainer)}
+    assert spent(trainer, lambda: trainer.probe.losses(0, "dev")) == {"dev": on_dev(trainer)}
     assert spent(trainer, lambda: trainer.probe.dev_loss(0)) == {}
 
 
@@ -394,13 +401,13 @@ def test_a_trial_costs_its_training_its_teachers_and_its_dev_losses(
     alphas[0, 1] = 0.0  # all but the first do
     seed = (trainer.config.train.seed, 4, trainer.clock.step)
     batches = per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed)
-    tokens = [sum(batch.tokens for batch in batches if batch.pair == pair) for pair in range(6)]
+    passes = [once(trainer, *(batch for batch in batches if batch.pair == pair)) for pair in range(6)]
     listening = (alphas > 0).sum(dim=0).tolist() if not rollback else (alphas > 0).any(dim=0).int().tolist()
-    training = 3 * rows * sum(tokens)
-    teaching = (len(samplers) - 1) * sum(n * times for n, times in zip(tokens, listening, strict=True))
-    expected = {"trial": training + teaching + rows * dev_tokens(trainer)}
+    training = 3 * rows * sum(passes)
+    teaching = (len(samplers) - 1) * sum(n * times for n, times in zip(passes, listening, strict=True))
+    expected = {"trial": training + teaching + rows * on_dev(trainer)}
     assert spent(trainer, lambda: trainer.probe.trial(0, alphas)) == expected
-    assert min(tokens) > 0
+    assert min(passes) > 0
 
 
 def test_after_a_trial_that_stays_the_student_is_looked_at_anew(make_trainer: MakeTrainer) -> None:

@@ -81,7 +81,12 @@ def expected(run: Run, student: int) -> list[dict[str, Any]]:
     for line in run.searches(student):
         order, mu = line["trials"], line["mu"]
         shift = {"keep": 0.0, "up": mu, "down": -mu}
-        before = [min(a, distill.resolved.alpha_clip) for a in alphas]
+        clip, start, trials = distill.resolved.alpha_clip, alphas, {}
+        for action in order:
+            trials[action] = [up_to(min(a, clip), shift[action]) for a in start]
+            if clip < 1:  # as released: the weights themselves go there and back
+                start = [up_to(min(a, clip), -shift[action]) for a in trials[action]]
+        before = [min(a, clip) for a in start]
         best = []
         for pair in range(len(run.pairs)):
             losses = {a: row[pair] for a, row in zip(order, line["results"], strict=True) if math.isfinite(row[pair])}
@@ -91,7 +96,6 @@ def expected(run: Run, student: int) -> list[dict[str, Any]]:
             sums = [sum(row) for row in line["results"]]
             taken = [order[sums.index(min(sums))]] * len(run.pairs)
         alphas = [up_to(a, shift[action]) for a, action in zip(before, taken, strict=True)]
-        trials = {action: [up_to(a, shift[action]) for a in before] for action in order}
         found.append({**line, "before": before, "best": best, "taken": taken, "after": alphas, "trials": trials,
                       "results": dict(zip(order, line["results"], strict=True))})  # fmt: skip
     return found

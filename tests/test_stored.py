@@ -12,6 +12,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.teaching.stored import StoredComparison
 from pmd_lite.teaching.style import alt_text
 from pmd_lite.teaching.widgets_12 import method_picker
+from pmd_lite.training.rundir import FORMAT
 
 RESULTS = Path(__file__).resolve().parents[1] / "lessons" / "results"
 
@@ -130,3 +131,14 @@ def test_the_comparison_of_lesson_12_is_there_and_complete() -> None:
     stored = StoredComparison.load(RESULTS / "compare_longtail.json")
     assert stored.command and set(stored.systems) >= {"tau=1", "unimax", "chi-ibr", "lssd", "auto-pmd model_1 (tau=1)"}
     assert len(stored.moving()) == 7
+
+
+def test_results_of_an_older_version_are_marked(tmp_path: Path) -> None:
+    """Stored comparisons without the format of today carry a caution in every caption, those with it none."""
+    data = json.loads((RESULTS / "compare_longtail.json").read_text(encoding="utf-8"))
+    for format_, marked in ((None, True), (1, True), (FORMAT, False)):
+        path = tmp_path / "summary.json"
+        path.write_text(json.dumps({**data, **({"format": format_} if format_ else {})}), encoding="utf-8")
+        stored = StoredComparison.load(path)
+        for table in (stored.table(), stored.equal_compute(["tau=1"])):
+            assert ("made by an older version" in table.caption) == marked

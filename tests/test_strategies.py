@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
+from pmd_lite.distillation.actions import logit, lossy_trials
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.mutual import BiPMD, NoDistillation, UniPMD, uni_weights
 from pmd_lite.interfaces import Clock
@@ -241,12 +242,50 @@ def test_as_released_a_weight_is_clipped_at_98_hundredths_before_it_moves() -> N
     probe = FakeProbe(HALF, results=lambda student, alphas: [[2.0], [1.0], [3.0]])
     distiller.update(probe)
     up, keep, down = (alphas.item() for alphas in probe.asked[0][1])
-    assert keep == pytest.approx(0.98, abs=1e-12)
-    assert (up / (1 - up), down / (1 - down)) == pytest.approx((49 * math.exp(0.5), 49 * math.exp(-0.5)))
-    assert distiller.weight(0, 0) == pytest.approx(0.98, abs=1e-12)
+    # Odds: .98 is 49. Up by mu = .5; that is cut to 49 again before it comes back down, and so the others begin lower.
+    assert up / (1 - up) == pytest.approx(49 * math.exp(0.5))
+    assert (keep / (1 - keep), down / (1 - down)) == pytest.approx((49 * math.exp(-0.5), 49 * math.exp(-1.0)))
+    assert distiller.weight(0, 0) == pytest.approx(keep, abs=1e-12)
     low = AutoPMD(students(), 1, DistillConfig(alpha0=0.001, fidelity="released"))
     low.update(probe := FakeProbe(HALF, results=lambda student, alphas: [[2.0], [1.0], [3.0]]))
     assert probe.asked[0][1][1].item() == pytest.approx(0.001, abs=1e-12), "there is no clip from below"
+
+
+@pytest.mark.parametrize(("action", "odds"), [("up", math.exp(1)), ("keep", 1.0), ("down", math.exp(-1))])
+def test_as_released_097_is_kept_as_0947(action: str, odds: float) -> None:
+    """The released functions, run: .97 goes up to .98875, back to .947; from there the chosen action starts."""
+    first = Clock(0, 100, 10)  # mu = 1
+    rows = {"up": [[1.0], [2.0], [2.0]], "keep": [[2.0], [1.0], [2.0]], "down": [[2.0], [2.0], [1.0]]}[action]
+    released, paper = DistillConfig(alpha0=0.97, fidelity="released"), DistillConfig(alpha0=0.97)
+    for wanted, config in ((0.9474, released), (0.97, paper)):
+        order = AutoPMD(students(), 1, config)
+        tables = rows if config.fidelity == "released" else [rows[1], rows[0], rows[2]]  # keep, up, down
+        order.update(probe := FakeProbe(first, results=lambda student, alphas, tables=tables: tables))
+        after = order.weight(0, 0)
+        assert after / (1 - after) == pytest.approx(odds * wanted / (1 - wanted), rel=2e-3)
+        if config.fidelity == "released":
+            assert probe.asked[0][1][0].item() == pytest.approx(0.98875, abs=1e-5)
+            assert [x.item() for x in probe.asked[0][1][1:]] == pytest.approx([0.9474, 0.8689], abs=1e-4)
+
+
+@given(st.lists(st.floats(0.01, 0.5), min_size=1, max_size=4), st.floats(0.05, 1))
+def test_as_released_small_weights_come_back_whole(alphas: list[float], mu: float) -> None:
+    """.5 goes up to .73 at the most: the clip is never met, and the trials are those of the paper."""
+    before = logit(f64(alphas))
+    tried, left = lossy_trials(before, ("up", "keep", "down"), mu, 0.98)
+    torch.testing.assert_close(left, before, rtol=0, atol=1e-12)
+    torch.testing.assert_close(tried, torch.stack([before + mu, before, before - mu]), rtol=0, atol=1e-12)
+
+
+def test_an_interval_in_epochs() -> None:
+    """T = 3 epochs of 10 updates from the start of distillation at 4 epochs; one given in updates goes before it."""
+    for config, expected in (
+        (DistillConfig(update_epochs=3.0), [40, 70]),
+        (DistillConfig(update_epochs=1.0), [40, 50, 60, 70, 80, 90]),
+        (DistillConfig(update_epochs=3.0, update_every=25), [40, 65, 90]),
+    ):
+        distiller = UniPMD(students(), 1, config)
+        assert [t for t in range(101) if distiller.due(Clock(t, 100, 10, 40))] == expected
 
 
 def test_three_students_search_one_after_another() -> None:

@@ -131,6 +131,24 @@ def test_max_len_counts_tags_and_end_on_either_side(tokenizer: Tokenizer) -> Non
         encode_corpus(text, own, longest - 1)
 
 
+def test_what_is_left_out_is_said_for_train_and_for_dev() -> None:
+    """A dev sentence that is left out changes the dev loss, the weights that are kept and alpha: say so."""
+    short, long = [(f"the {i}", f"the {i}") for i in range(20)], [("red sea " * 9, "the")]
+    texts = {"fr-en": {"train": short + long * 2, "valid": short[:5] + long, "test": short},
+             "de-en": {"train": short + long, "valid": short[:5], "test": short}}  # fmt: skip
+    text = Corpus.from_texts("two", texts, allow_leakage=True)
+    own = train_tokenizer(text, TokenizerConfig(byte_fallback=True))
+    whole = encode_corpus(text, own, 1000)
+    assert whole.dropped == {} and whole.left_out == []
+    limit = len(own.encode_src(long[0][0], "fr-en")) - 1
+    cut = encode_corpus(text.only(["fr-en", "de-en"]), own, limit)
+    assert [len(split) for split in cut.valid] == [5, 5]
+    assert cut.left_out == [
+        "train: sentence pairs longer than max_len tokens are not trained on: fr-en 2 of 22, de-en 1 of 21",
+        "valid: sentence pairs longer than max_len tokens are in no dev loss: fr-en 1 of 6",
+    ]
+
+
 def test_no_python_object_stays_for_a_sentence(tokenizer: Tokenizer) -> None:
     """What is kept is 4 bytes a token and 16 a sentence and side; a list for each sentence would be over 200 more."""
     lines = [(f"red {n} sea", f"the {n} blue") for n in range(3000)]

@@ -376,7 +376,8 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 #
 # (The last script is named after Bi-PMD but switches on the rule of Uni-PMD.) The best value differs from setting to setting.
 # The paper's appendix says so too, and uses it as an argument for searching the weights automatically. We made the same
-# measurement on `longtail` with the following commands, the first with one seed:
+# measurement on `longtail` with the following commands, the first with one seed. (An older version of the library made these
+# runs; `docs/methods.md` says what was wrong then.)
 
 # %%
 alphas = AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")

@@ -35,6 +35,8 @@ class Batch:
     """[tokens] the target tokens at those positions."""
     tokens: int
     """Real target tokens, EOS included: known on the host, so nothing waits for the device."""
+    src_tokens: int
+    """Real source tokens, tags and EOS included."""
     rows: Ints
     """[batch] numbers of the sentences in their split."""
 
@@ -50,7 +52,7 @@ class Batch:
             return x.pin_memory().to(device, non_blocking=True)
 
         src, trg_in, keep, gold = (move(x) for x in (self.src, self.trg_in, self.keep, self.gold))
-        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.rows)
+        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.src_tokens, self.rows)
 
     @property
     def sentence(self) -> Tensor:
@@ -70,14 +72,14 @@ def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Bools]:
 
 def collate(split: EncodedSplit, rows: Ints, pair: int) -> Batch:
     """The batch of these sentences."""
-    src, _ = _pad(split.src, rows)
+    src, read = _pad(split.src, rows)
     trg, inside = _pad(split.trg, rows)
     keep = np.flatnonzero(inside)
     trg_in = np.full_like(trg, PAD)
     trg_in[:, 0] = BOS
     trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # what stands before a real token is one, or BOS
     src_t, in_t, keep_t, gold_t = (torch.from_numpy(x) for x in (src, trg_in, keep, trg.reshape(-1)[keep]))
-    return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), rows)
+    return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), int(read.sum()), rows)
 
 
 def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
@@ -145,6 +147,11 @@ class Draw:
     def tokens(self) -> int:
         """Target tokens, EOS included."""
         return int(self.split.trg.lengths[self.rows].sum())
+
+    @property
+    def src_tokens(self) -> int:
+        """Source tokens, tags and EOS included."""
+        return int(self.split.src.lengths[self.rows].sum())
 
     def batch(self) -> Batch:
         """The batch of these sentences."""

@@ -114,6 +114,11 @@ class EncodedSplit:
         """Target tokens, EOS (and decoder tag) included."""
         return int(self.trg.lengths.sum())
 
+    @property
+    def src_tokens(self) -> int:
+        """Source tokens, EOS (and encoder tag) included."""
+        return int(self.src.lengths.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:
@@ -130,6 +135,18 @@ class EncodedCorpus:
     def sizes(self) -> list[int]:
         """N_l: training sentence pairs of each pair."""
         return [len(split) for split in self.train]
+
+    @property
+    def left_out(self) -> list[str]:
+        """In words, what was dropped: one line for the training data, one for the dev sets, none where nothing was."""
+        lines = []
+        for name, splits, what in (("train", self.train, "not trained on"), ("valid", self.valid, "in no dev loss")):
+            lost = {pair: self.dropped.get(f"{name}.{pair}", 0) for pair in self.pairs}
+            counts = [f"{pair} {lost[pair]:,} of {lost[pair] + len(split):,}"
+                      for pair, split in zip(self.pairs, splits, strict=True) if lost[pair]]  # fmt: skip
+            if counts:
+                lines.append(f"{name}: sentence pairs longer than max_len tokens are {what}: {', '.join(counts)}")
+        return lines
 
     @property
     def trg_tokens(self) -> int:

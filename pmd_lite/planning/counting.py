@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast
 
 import torch
@@ -20,12 +20,17 @@ from pmd_lite import building
 from pmd_lite.auxiliary import bilingual_config
 from pmd_lite.building import Resources, make_distiller, make_samplers
 from pmd_lite.config import Config
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.distillation.multi_distill import MultiDistill
+from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
 from pmd_lite.methods import Method, get_method
+from pmd_lite.model.transformer import Transformer
 from pmd_lite.planning.stand_in import Facts
 from pmd_lite.sampling.schedule import batch_shares
-from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES, per_token
+from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.trial import trial_sentences
 
 
@@ -33,7 +38,8 @@ from pmd_lite.training.trial import trial_sentences
 class Effort:
     """An amount of computing: target tokens through forward passes, through a teacher, forward and backward; and more.
 
-    steps: of an optimiser. sentences: translated.
+    steps: of an optimiser. sentences: translated. These are what is timed. multiply_adds: what `training.cost.Cost`
+    will say of it (the translation of the test set is not in there).
     """
 
     forward: float = 0.0
@@ -41,11 +47,7 @@ class Effort:
     backward: float = 0.0
     steps: float = 0.0
     sentences: float = 0.0
-
-    @property
-    def passes(self) -> float:
-        """In the currency of `training.cost.Cost`."""
-        return FORWARD * (self.forward + self.teacher) + FORWARD_AND_BACKWARD * self.backward
+    multiply_adds: float = 0.0
 
     def add(self, other: Effort) -> None:
         """Add another amount to this one."""
@@ -73,9 +75,9 @@ class Work:
     """[student, pair] how often each sentence is seen over the run."""
 
     @property
-    def passes(self) -> dict[str, float]:
-        """By purpose, in the currency of a run's own `cost`."""
-        return {purpose: self.efforts[purpose].passes for purpose in PURPOSES}
+    def cost(self) -> dict[str, float]:
+        """Multiply-adds by purpose, as a run's own `cost`."""
+        return {purpose: self.efforts[purpose].multiply_adds for purpose in PURPOSES}
 
 
 def count(facts: Facts, row: Method, config: Config) -> Work:
@@ -96,7 +98,7 @@ class _Counter:
 
     def __init__(self, facts: Facts, row: Method, config: Config):
         self.facts, self.config = facts, config
-        self.n = len(facts.pairs)
+        self.n, self.per_token = len(facts.pairs), per_token(shape_of(config, facts.vocabulary))
         found = resources(self.n, len(row.samplers), config)
         self.samplers: list[Sampler] = make_samplers(row.samplers, facts.sizes, config, found)
         models = [nn.Linear(1, 1) for _ in row.samplers]
@@ -114,6 +116,8 @@ class _Counter:
     def run(self) -> None:
         """From the first update to the last, in the order of the trainer."""
         train, work = self.config.train, self.work
+        if isinstance(self.distiller, MultiDistill):
+            self._prepare()
         every = train.eval_every or self.clock.epoch
         plain, taught = self._update()
         visits = self._visits()
@@ -122,7 +126,7 @@ class _Counter:
             work.efforts["train"].add(plain)
             work.visits += visits
             if step > self.clock.start:
-                work.efforts["teacher"].teacher += taught
+                work.efforts["teacher"].add(taught)
             if step == self.clock.total or step % every == 0:
                 work.evaluations += 1
                 for student in range(work.students):
@@ -150,21 +154,54 @@ class _Counter:
         shares = torch.stack([self.shares(student) for student in range(len(self.samplers))])
         return self.config.train.accumulate * shares * per_batch / sizes
 
-    def _update(self) -> tuple[Effort, float]:
-        """One update of every student: its training, and target tokens that pass through teachers once it distils."""
-        plain, taught = Effort(steps=len(self.samplers)), 0.0
+    def _prepare(self) -> None:
+        """What Multi-Distill has its teachers compute before the first update (see `auxiliary.resources`)."""
+        effort, settings = self.work.efforts["prepare"], self.config.teacher
+        if settings.md_criterion != "loss":
+            effort.sentences += sum(self.facts.dev_sentences)
+            effort.multiply_adds += self._dev()
+        if settings.md_cache:
+            for pair, size in enumerate(self.facts.sizes):
+                tokens = size * self.facts.tokens[pair]
+                effort.teacher += tokens
+                effort.multiply_adds += self._of(pair, tokens)
+
+    def _of(self, pair: int, tokens: float, passes: float = FORWARD, projections: float | None = None) -> float:
+        """Multiply-adds of passes over target tokens of training data and the source tokens that belong to them."""
+        times = passes if projections is None else projections
+        return self.per_token.multiply_adds(tokens * self.facts.src_per_trg[pair], tokens, passes, times)
+
+    def _dev(self) -> float:
+        """Multiply-adds of one pass over the dev set, or of a greedy translation as long as the references."""
+        return self.per_token.multiply_adds(sum(self.facts.dev_src), sum(self.facts.dev), FORWARD, FORWARD)
+
+    def _taught(
+        self, student: int, pair: int, tokens: float, passes: float, listeners: int, kept: bool = False
+    ) -> Effort:
+        """What teachers and gates compute for these tokens (see `Trainer.count_teaching`)."""
+        teachers, looks = len(self.distiller.teachers(student, pair)), 2 if self.distiller.gated else 1
+        projections = 1 if kept else looks * listeners
+        spent = teachers * self._of(pair, tokens, passes, projections)
+        spent += self._of(pair, tokens, 0, (looks - 1) * listeners)
+        return Effort(teacher=passes * teachers * tokens, multiply_adds=spent)
+
+    def _update(self) -> tuple[Effort, Effort]:
+        """One update of every student: its training, and what is computed to teach it once it distils."""
+        plain, taught = Effort(steps=len(self.samplers)), Effort()
         for student in range(len(self.samplers)):
-            for pair, each in enumerate(self.facts.batch_tokens(self.shares(student))):
-                tokens = self.config.train.accumulate * each
+            for pair, p in enumerate(self.shares(student).tolist()):
+                tokens = self.config.train.accumulate * p * self.facts.batch[pair]
                 plain.backward += tokens
+                plain.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD)
                 if self.distiller.weight(student, pair):
-                    taught += tokens * len(self.distiller.teachers(student, pair))
+                    taught.add(self._taught(student, pair, tokens, FORWARD, 1))
         return plain, taught
 
     def _look(self, student: int, purpose: str) -> None:
         if self.looked.get(student) != self.clock.step:
             self.looked[student] = self.clock.step
             self.work.efforts[purpose].forward += sum(self.facts.dev)
+            self.work.efforts[purpose].multiply_adds += self._dev()
             self.work.decisions += purpose == "probe"
 
     # ---- the probe
@@ -177,7 +214,7 @@ class _Counter:
     def dev_score(self, student: int) -> Tensor:
         """0 BLEU, so that a frozen teacher is always ahead."""
         effort = self.work.efforts["probe"]
-        effort.forward += sum(self.facts.dev)
+        effort.multiply_adds += self._dev()
         effort.sentences += sum(self.facts.dev_sentences)
         self.work.decisions += 1
         return torch.zeros(self.n, dtype=torch.float64)
@@ -186,38 +223,45 @@ class _Counter:
         """All trials equally good."""
         self.work.searches += student == 0
         effort, trials = self.work.efforts["trial"], len(alphas)
-        tokens, batches = self._trial_set(student)
-        teachers = len(self.distiller.teachers(student, 0)) if bool((alphas > 0).any()) else 0
-        effort.backward += trials * tokens
-        effort.teacher += teachers * tokens * (1 if self.config.distill.resolved.rollback else trials)
-        effort.steps += trials * math.ceil(batches / self.config.train.accumulate)
+        sets, rollback = self._trial_set(student), self.config.distill.resolved.rollback
+        for pair, (tokens, _) in enumerate(sets):
+            asked = int((alphas[:, pair] > 0).sum())
+            effort.backward += trials * tokens
+            effort.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD * trials)
+            kept = rollback and asked > 1 and worth_keeping(round(self.facts.batch[pair]), self.facts.vocabulary)
+            effort.add(self._taught(student, pair, tokens, min(asked, 1) if rollback else asked, asked, kept))
+        effort.steps += trials * math.ceil(sum(batches for _, batches in sets) / self.config.train.accumulate)
         effort.forward += trials * sum(self.facts.dev)
+        effort.multiply_adds += trials * self._dev()
         return torch.ones(trials, self.n, dtype=torch.float64)
 
-    def _trial_set(self, student: int) -> tuple[float, float]:
-        """Target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and `ModelProbe`)."""
+    def _trial_set(self, student: int) -> list[tuple[float, float]]:
+        """For each pair: target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and
+        `ModelProbe`)."""
         facts, config = self.facts, self.config
         if config.distill.resolved.trial_data == "per-pair":
-            tokens = batches = 0.0
             chosen = trial_sentences(facts.sizes, facts.per_batch, config.distill.trial_ratio)
-            for count, each, one in zip(chosen, facts.tokens, facts.per_batch, strict=True):
-                tokens += count * each
-                batches += max(1.0, count / one)
-            return tokens, batches
+            rows = zip(chosen, facts.tokens, facts.per_batch, strict=True)
+            return [(count * each, max(1.0, count / one)) for count, each, one in rows]
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        mean = sum(facts.batch_tokens(self.shares(student)))
-        return updates * config.train.accumulate * mean, float(updates * config.train.accumulate)
+        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream; its own
+        draws = sum(config.train.accumulate * n * self.shares(of) for n, of in zip(mixed, (1, student), strict=True))
+        return [(n * tokens, n) for n, tokens in zip(cast(Tensor, draws).tolist(), facts.batch, strict=True)]
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
         """The same direction every time."""
         whole = self.facts.dev[pair] if split == "valid" else self.facts.sizes[pair] * self.facts.tokens[pair]
-        self.work.efforts["probe"].backward += min(float(tokens), whole)
+        used = min(float(tokens), whole)
+        self.work.efforts["probe"].backward += used
+        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD_AND_BACKWARD)
         self.work.decisions += split == "valid" and pair == 0
         return torch.ones(2)
 
     def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
         """Equally unsure of every pair."""
-        self.work.efforts["probe"].forward += (passes + 1) * min(float(tokens), self.facts.dev[pair])
+        used = min(float(tokens), self.facts.dev[pair])
+        self.work.efforts["probe"].forward += (passes + 1) * used
+        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD * (passes + 1))
         self.work.decisions += pair == 0
         logp = -torch.ones(passes, 2)
         return TokenStats(logp, -logp, torch.zeros(2, dtype=torch.int64), torch.tensor([False, True]), 1.0)
@@ -226,6 +270,12 @@ class _Counter:
 def drawn_shares(p: Tensor, facts: Facts, config: Config) -> Tensor:
     """[pair] of the micro-batches, for a sampler's probabilities p [pair]."""
     return batch_shares(p, torch.tensor(facts.per_batch, dtype=torch.float64), config.train.shares)
+
+
+def shape_of(config: Config, vocabulary: int) -> Transformer:
+    """A student without any numbers in it."""
+    with torch.device("meta"), preserved_rng():
+        return Transformer(vocabulary, **asdict(config.model), pad=PAD)
 
 
 def resources(n_pairs: int, students: int, config: Config) -> Resources:
@@ -257,6 +307,6 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
 def only(facts: Facts, pair: int) -> Facts:
     """The facts of one pair alone."""
     one: dict[str, Any] = {
-        name: cast(Sequence[Any], value)[pair : pair + 1] for name, value in vars(facts).items() if name != "text_bytes"
+        name: value[pair : pair + 1] if isinstance(value, Sequence) else value for name, value in vars(facts).items()
     }
-    return Facts(**one, text_bytes=facts.text_bytes)
+    return Facts(**one)

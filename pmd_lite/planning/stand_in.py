@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.batching import round_of
@@ -32,7 +31,8 @@ TEXT_BYTES = 4.0
 
 @dataclass(frozen=True)
 class Facts:
-    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens."""
+    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens unless it
+    says source tokens."""
 
     pairs: tuple[str, ...]
     sizes: list[int]
@@ -43,10 +43,16 @@ class Facts:
     """Sentences in a micro-batch, mean (see `data.batching.Round`)."""
     dev: list[float]
     """Of the whole dev set."""
+    src_per_trg: list[float]
+    """Source tokens of a training sentence to one target token of it, mean."""
+    dev_src: list[float]
+    """Source tokens of the whole dev set."""
     dev_sentences: list[float]
     test_sentences: list[int]
     text_bytes: float
     """Bytes of one translated sentence, mean over pairs."""
+    vocabulary: int
+    """Ids of the tokenizer."""
 
     @property
     def train_tokens(self) -> float:
@@ -58,10 +64,10 @@ class Facts:
         """Micro-batches in one pass over the training data."""
         return sum(n / one for n, one in zip(self.sizes, self.per_batch, strict=True))
 
-    def batch_tokens(self, shares: Tensor) -> list[float]:
-        """[pair] what each pair brings to a micro-batch, mean, when `shares` [pair] of the micro-batches are its."""
-        rows = zip(shares.tolist(), self.per_batch, self.tokens, strict=True)
-        return [share * sentences * tokens for share, sentences, tokens in rows]
+    @property
+    def batch(self) -> list[float]:
+        """Of a micro-batch, mean."""
+        return [sentences * tokens for sentences, tokens in zip(self.per_batch, self.tokens, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -185,9 +191,12 @@ def _facts(
         [split.trg_tokens / len(split) for split in train],
         [_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
+        [split.src_tokens / split.trg_tokens for split in train],
+        [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
         tested,
         text,
+        encoded.tokenizer.vocab_size,
     )
 
 

@@ -42,7 +42,7 @@ __all__ = ["cost_bars", "frontier_many", "probability_panels"]
 PLANE_WIDTH = 9.0  # inches: the plane at its usual size and the key beside it
 KEY_ROW = 0.172  # inches of height for each name in the key
 TITLE_LETTERS = 26  # fit above a panel, three panels to a row
-PURPOSES = ("train", "teacher", "trial", "probe", "dev")
+PURPOSES = ("train", "teacher", "trial", "probe", "dev", "auxiliary")
 MOST_POINTS = len(COLOURS) * len(MARKERS)
 
 

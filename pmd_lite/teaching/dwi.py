@@ -24,6 +24,7 @@ from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.teaching.dwi_tables import mean_grid, replay
 from pmd_lite.teaching.figures_11 import action_grids, disagreement, shares_by_step, variance_bars
 from pmd_lite.teaching.style import XY, LessonFigure
+from pmd_lite.training.rundir import caution
 
 OWN, OTHERS, TOGETHER = "its own action", "the actions of other pairs", "combinations"
 NEARLY, HARDLY = 0.9, 0.5
@@ -45,13 +46,14 @@ class StoredSearches:
     pairs: Sequence[str]
     searches: Sequence[Mapping[str, Any]]
     command: str
+    caution: str = ""
 
     @classmethod
     def load(cls, path: Path) -> StoredSearches:
         """Raises UserError when the file is absent, not of this form, or its choices do not follow from its results."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            stored = cls(data["pairs"], data["searches"], data["command"])
+            stored = cls(data["pairs"], data["searches"], data["command"], caution(data))
             for i, search in enumerate(stored.searches):
                 if list(stored.results(i).shape) != [len(stored.space), len(stored.pairs)]:
                     raise ValueError(f"search {i} has results of shape {list(stored.results(i).shape)}")
@@ -156,7 +158,7 @@ class StoredSearches:
         caption = (
             "lost: dev loss after the reduced choice minus after the full one; range: largest minus smallest dev loss "
             f"of the {len(self.space)} trials (nats per token, mean ± standard deviation over searches). Then: what "
-            "the variance of its dev loss over the trials is due to"
+            f"the variance of its dev loss over the trials is due to{self.caution}"
         )
         columns = ["pair", "another action", "lost", "range", OWN, OTHERS, TOGETHER]
         return Table(columns, rows, best=None, digits=4, caption=caption)

@@ -16,7 +16,7 @@ import ipywidgets as ipw
 import torch
 
 from pmd_lite.config import DistillConfig
-from pmd_lite.distillation.actions import act, logit
+from pmd_lite.distillation.actions import act, logit, lossy_trials
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.search import choose, choose_one, reduced_space
 from pmd_lite.errors import UserError
@@ -37,7 +37,7 @@ class Search:
     order: Sequence[str]
     """The actions in the order in which an exact tie is broken."""
     before: list[float]
-    """Weights from which the trials start, after the released code's clip if the run has one."""
+    """Weights from which the actions taken start; in a run with the released clip, what its trials left of them."""
     trials: Mapping[str, list[float]]
     """Weights with which each trial was trained."""
     results: Mapping[str, list[float]]
@@ -165,20 +165,23 @@ def search_stepper(run: Run | str | Path, student: int = 0) -> ipw.VBox:
 
 def _replay(lines: Sequence[Mapping[str, Any]], distill: DistillConfig, where: str) -> list[Search]:
     """The searches of one student from its log, with the weights before each. Raises UserError when the two clash."""
-    ceiling = float(logit(torch.tensor(distill.resolved.alpha_clip, dtype=torch.float64)))
+    clip = distill.resolved.alpha_clip
     logits = logit(torch.full((len(lines[0]["alpha"]),), distill.alpha0, dtype=torch.float64))
     found = []
     for line in lines:
         order, mu, actions = line["trials"], line["mu"], line["actions"]
-        before = logits.clamp(max=ceiling)
+        tried, before = lossy_trials(logits, order, mu, clip) if clip < 1 else (
+            torch.stack([act(logits, action, mu) for action in order]), logits
+        )  # fmt: skip
         logits = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)])
         after = torch.tensor(line["alpha"], dtype=torch.float64)
         if not torch.allclose(torch.sigmoid(logits), after, rtol=0, atol=_SAME):
             raise UserError(f"{where}: the search at step {line['step']} does not lead from the weights before it to "
                             "those it names. Is metrics.jsonl whole, and config.json its own?")  # fmt: skip
-        trials = {action: torch.sigmoid(act(before, action, mu)).tolist() for action in order}
+        trials = dict(zip(order, torch.sigmoid(tried).tolist(), strict=True))
         results = dict(zip(order, line["results"], strict=True))
-        found.append(Search(line["step"], mu, order, trials["keep"], trials, results, actions, after.tolist()))
+        start = torch.sigmoid(before).tolist()
+        found.append(Search(line["step"], mu, order, start, trials, results, actions, after.tolist()))
     return found
 
 
@@ -189,5 +192,5 @@ def _why_none(run: Run) -> str:
         return f"{run.path} was trained with {name}, which searches nothing; give a run of auto-pmd or dynamic-md."
     return (
         f"{run.path} has not come to its first search. Searches begin after {run.config.distill.resolved.start:.0%} of "
-        "training and come every update_every steps (0: an epoch)."
+        "training and come every update_every steps (0: every update_epochs epochs)."
     )

@@ -15,10 +15,16 @@ from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.teaching.comparison import cost_bars, frontier_many, probability_panels
 from pmd_lite.teaching.figures_12 import curve_and_point
 from pmd_lite.teaching.style import XY, LessonFigure
+from pmd_lite.training.rundir import caution
 
 BASELINE = "tau=1"
 CHANCE = 0.05
 """How often a mark appears where there is nothing to mark (`evaluation.significance`)."""
+FORMERLY = (
+    "as older versions did, target tokens (once for a forward pass, three times with the backward pass) times all "
+    "parameters; without second projections, top-k caches and the length of greedy translations"
+)
+"""What stored compute counts where the file does not say."""
 _OF = {"mean": "all pairs", "HRL": "large pairs", "LRL": "small pairs"}
 
 
@@ -27,7 +33,7 @@ class StoredComparison:
     """What `Comparison.summary()` wrote, and every figure that can be drawn from it.
 
     systems: {label: its part of the summary}, in the order of the comparison. compute: {method: {purpose: cost}} in
-    multiples of the first method's total. command: how to make it again, "" if the file does not say.
+    multiples of the first method's total; counted: what of. command: how to make it again, "" if the file does not say.
     """
 
     corpus: str
@@ -39,6 +45,9 @@ class StoredComparison:
     systems: Mapping[str, Mapping[str, Any]]
     compute: Mapping[str, Mapping[str, float]]
     command: str
+    counted: str
+    caution: str = ""
+    """What captions add when an older version made the runs."""
 
     @classmethod
     def load(cls, path: Path) -> StoredComparison:
@@ -47,7 +56,8 @@ class StoredComparison:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             systems = {system["label"]: system for system in data["systems"]}
             stored = cls(data["corpus"], data["sizes"], data["seeds"], data["equal"], data["groups"],
-                         data["overrides"], systems, data["costs"], data.get("command", ""))  # fmt: skip
+                         data["overrides"], systems, data["costs"], data.get("command", ""),
+                         data.get("counted", FORMERLY), caution(data))  # fmt: skip
             lost = {pair for of in systems.values() for run in of["bleu"] for pair, bleu in run.items() if bleu is None}
             if lost:
                 raise UserError(f"no BLEU for {', '.join(sorted(lost))}, whose tokenizer was missing")
@@ -119,7 +129,7 @@ class StoredComparison:
         caption = (
             f"{self.corpus}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± standard deviation. diff: from "
             f"{BASELINE}, with ▲ or ▼ where p < {CHANCE:g}. Losses: dev, nats per token. compute: in multiples of the "
-            "first method's"
+            f"first method's; counted: {self.counted}{self.caution}"
         )
         return Table(columns, rows, best=best, digits=1, caption=caption)
 
@@ -151,7 +161,8 @@ class StoredComparison:
             for method, total in totals.items()
         ]
         columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-        return Table(columns, rows, best=None, caption=f"All made {made:,} updates of each student here")
+        caption = f"All made {made:,} updates of each student here. Compute: {self.counted}{self.caution}"
+        return Table(columns, rows, best=None, caption=caption)
 
     # ---- figures
 

@@ -14,6 +14,7 @@ from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.run import Run
 from pmd_lite.teaching import plots
 from pmd_lite.teaching.style import LessonFigure
+from pmd_lite.training.rundir import caution
 
 PLAIN, FLAT = "tau=1", "tau=5"
 MODEL_1, MODEL_2 = "auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"
@@ -54,13 +55,14 @@ class Regimes:
     dev_loss: PerSeed
     groups: Mapping[str, Sequence[Sequence[str]]]
     command: str
+    caution: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Regimes:
         """Raises UserError when the file is absent or not of this form."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return cls(data["bleu"], data["dev_loss"], data["groups"], data["command"])
+            return cls(data["bleu"], data["dev_loss"], data["groups"], data["command"], caution(data))
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path}: no stored results ({error}); make them with python -m benchmarks.toy_regimes"
@@ -85,7 +87,7 @@ class Regimes:
         seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
         caption = f"Test BLEU, dev loss in nats per token; mean and standard deviation over seeds ({seeds})"
-        return Table(columns, rows, best=None, digits=2, caption=caption)
+        return Table(columns, rows, best=None, digits=2, caption=caption + self.caution)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
         """The frontier of one world, with a cloud of seeds behind each mean."""

@@ -151,6 +151,7 @@ class Learner:
         """
         o = self.config.optim
         group.sum_gradients(self.model, torch.zeros(0, device=self.device) if sums is None else sums)
+        self.scaler.scale(torch.zeros((), device=self.device))  # a rank without a micro-batch has scaled no loss yet
         self.updates += 1
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = learning_rate(self.updates, o.lr, o.warmup)

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,17 @@ from torch import Tensor
 from pmd_lite.errors import UserError
 from pmd_lite.training.disk import explained
 from pmd_lite.training.weights import read_state, read_weights, save_weights
+
+FORMAT = 2
+"""What the numbers of a run mean; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) a
+share of sentences, weight decay is decoupled. Runs of format 1 have no such number."""
+
+
+def caution(stored: Mapping[str, Any]) -> str:
+    """What a caption must add when results were stored by a version whose numbers meant something else; else ""."""
+    if stored.get("format", 1) == FORMAT:
+        return ""
+    return ". These runs were made by an older version; docs/methods.md says what was wrong then"
 
 
 def _lock(descriptor: int) -> None:
@@ -164,7 +175,7 @@ class RunDir:
         return events
 
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """The weights with a student's lowest mean dev loss so far."""
+        """A student's best weights so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
         write_atomic(target, lambda p: save_weights(model, p))
 

@@ -19,6 +19,8 @@ from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.training.learner import Learner, derive_seed
 
 _NEVER = 2**62
+Position = tuple[dict[str, Any], list[dict[str, Any]]]
+"""States of a student's schedule and of its streams."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,16 @@ class Student:
         """Alg. 1, lines 4-5, once for each micro-batch of an update."""
         probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
         return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+
+    def position(self) -> Position:
+        """Where this student stands in its data."""
+        return self.schedule.state_dict(), [stream.state_dict() for stream in self.streams]
+
+    def go_to(self, position: Position) -> None:
+        """Draw next what followed on `position`."""
+        self.schedule.load_state_dict(position[0])
+        for stream, saved in zip(self.streams, position[1], strict=True):
+            stream.load_state_dict(saved)
 
     @property
     def batches_per_pass(self) -> float:
@@ -114,7 +126,7 @@ class Student:
         """All but the weights."""
         return {
             "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
-            "schedule": self.schedule.state_dict(), "streams": [s.state_dict() for s in self.streams],
+            **dict(zip(("schedule", "streams"), self.position(), strict=True)),
             "sums": self.sums, "tokens": self.tokens,
             "best": self.best, "best_step": self.best_step, "stale": self.stale,
         }  # fmt: skip
@@ -123,9 +135,7 @@ class Student:
         """Inverse of `state_dict`."""
         self.learner.load_state_dict(state["learner"])
         self.sampler.load_state_dict(state["sampler"])
-        self.schedule.load_state_dict(state["schedule"])
-        for stream, saved in zip(self.streams, state["streams"], strict=True):
-            stream.load_state_dict(saved)
+        self.go_to((state["schedule"], state["streams"]))
         self.sums.copy_(state["sums"])
         self.tokens.copy_(state["tokens"])
         self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]

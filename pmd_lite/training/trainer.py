@@ -22,14 +22,14 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import Config, DistillConfig
-from pmd_lite.data.batching import Batch, eval_batches
+from pmd_lite.data.batching import Batch, Draw, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Distiller, Events, Sampler, Target
 from pmd_lite.model.transformer import Transformer
-from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost
-from pmd_lite.training.dev import greedy_bleu
-from pmd_lite.training.distributed import Group, check_enough_work, current, shared
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
+from pmd_lite.training.dev import greedy_bleu, kept_by
+from pmd_lite.training.distributed import Group, current, shared
 from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
@@ -47,8 +47,6 @@ def check_machine(config: Config, group: Group, students: int) -> torch.device:
     """The device to train on. Raises UserError when this machine, or this number of processes, cannot do the run."""
     if config.train.turns == "together":
         check_one_each(group, students)
-    else:
-        check_enough_work(group, config.train.accumulate)
     device = pick_device(config.train.device, config.train.precision)
     if config.train.compile:
         check_compiler(device)
@@ -64,9 +62,10 @@ class Trainer:
 
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
-        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0,
+        rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
     ):  # fmt: skip
         self.encoded, self.config, self.rundir, self.show, self.name = encoded, config, rundir, show, name
+        self.notes = notes  # said when training begins
         self.group = current()
         self.together = config.train.turns == "together"
         self.device = check_machine(config, self.group, len(samplers))
@@ -111,8 +110,8 @@ class Trainer:
         """Parameters of one student."""
         return sum(p.numel() for p in self.students[0].learner.model.parameters())
 
-    def dev_bleu(self, model: Transformer) -> Tensor:
-        """[pair] BLEU of a model's greedy translations of the dev set, float64."""
+    def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
+        """[pair] BLEU of a model's greedy translations of the dev set, float64, and the tokens computed for them."""
         return greedy_bleu(model, self.encoded, self.config)
 
     def update(self, student: Student) -> int:
@@ -141,15 +140,26 @@ class Trainer:
         return sums
 
     def record(self, student: Student, plan: Plan, sums: Tensor) -> None:
-        """Enter an update's passes and losses."""
+        """Enter an update's cost and losses."""
         for draw, alpha in zip(plan.draws, plan.alphas, strict=True):
-            self.cost.add("train", draw, FORWARD_AND_BACKWARD)
-            self.cost.add("teacher", draw, FORWARD * self._passes(student.index, draw.pair, alpha))
+            self.cost.add("train", student.learner.model, draw, FORWARD_AND_BACKWARD)
+            if alpha:
+                self.count_teaching("teacher", student.index, draw, FORWARD, 1)
         student.note(plan.draws, sums, self.clock.step)
 
-    def _passes(self, student: int, pair: int, alpha: float) -> int:
-        """Teachers that are asked at this weight."""
-        return len(self.distiller.teachers(student, pair)) if alpha else 0
+    def count_teaching(
+        self, purpose: str, student: int, batch: Batch | Draw, passes: int, listeners: int, kept: bool = False
+    ) -> None:
+        """Enter what a batch's teachers compute, and what a gate does.
+
+        passes: of each teacher. listeners: models that are taught by what it says; each projects the teacher's states
+        for itself, once for the loss and once more for a gate, unless they are `kept` projected.
+        """
+        looks = 2 if self.distiller.gated else 1
+        for teacher, _ in self.distiller.teachers(student, batch.pair):
+            self.cost.add(purpose, teacher, batch, passes, 1 if kept else looks * listeners)
+        # Before it is trained on, a gated batch is projected by the student, too: its own gold log-probabilities.
+        self.cost.add(purpose, self.students[student].learner.model, batch, 0, (looks - 1) * listeners)
 
     # ---- the loop
 
@@ -163,7 +173,7 @@ class Trainer:
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
                 progress.say(f"{self.name}  precision {precision.why}")
-            for line in self.plan_of_passes():
+            for line in (*self.notes, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 while self.clock.step < self.clock.total and not self._converged():
@@ -214,9 +224,10 @@ class Trainer:
                 f"model_{student.index + 1} diverged: dev losses after update {self.clock.step} are {now}. Lower lr "
                 f"({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state"
             )
-        mean = float(losses[0].mean())
-        if mean < student.best:
-            student.best, student.best_step, student.stale = mean, self.clock.step, 0
+        dev_tokens = [split.trg_tokens for split in self.encoded.valid]
+        kept = kept_by(losses, dev_tokens, self.config.distill.resolved.best)
+        if kept < student.best:
+            student.best, student.best_step, student.stale = kept, self.clock.step, 0
             self.rundir.save_best(student.index, student.learner.model.state_dict())
         else:
             student.stale += 1
@@ -229,12 +240,12 @@ class Trainer:
         return {
             "event": "eval", "step": self.clock.step, "total": self.clock.total, "epoch": self.clock.epoch,
             "student": student.index,
-            "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(),
+            "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(), "dev_tokens": dev_tokens,
             "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
-            "cost": self.cost.state_dict(),
+            "multiply_adds": self.cost.state_dict(),
         }  # fmt: skip
 
     def _converged(self) -> bool:
