@@ -131,11 +131,11 @@ widgets.frontier_picker([one, five, auto])
 # $$(1-\alpha_i[\ell])\,\mathcal{L}_{ce} + \alpha_i[\ell]\,\mathcal{L}_{kd} \tag{Eq. 4}$$
 #
 # The first term asks for the reference translation. The second term asks the student to give every next word the probability
-# that the other model gives it. The weight $\alpha_i[\ell]$ says how much the student listens to the other model. Each student has its own
-# weight for each language, and Auto-PMD chooses these weights by trial, again and again during training. It makes three copies
-# of the student. It trains each copy for a short time: one with all weights raised, one with all weights lowered, one with the
-# weights kept. Then it measures the loss of each copy on held-out sentences, language by language, keeps the best action for
-# each language, and throws the copies away.
+# that the other model gives it. The weight $\alpha_i[\ell]$ says how much the student listens to the other model. Each student
+# has its own weight for each language, and Auto-PMD chooses these weights by trial, again and again during training. It makes
+# three copies of the student. It trains each copy for a short time: one with all weights raised, one with all weights lowered,
+# one with the weights kept. Then it measures the loss of each copy on held-out sentences, language by language, keeps the best
+# action for each language, and throws the copies away.
 
 # %%
 alphas_of(auto)
