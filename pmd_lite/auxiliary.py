@@ -75,7 +75,8 @@ def wanted(
         runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config, start, encoded.tokenizer.fingerprint, ("weights",),
                            row.samplers))  # fmt: skip
     if "bilingual" in needs:
-        reads: list[Reads] = ["losses"] * ("ccl-m" in row.samplers) + ["predictions"] * _is_taught(row)
+        reads: list[Reads] = ["losses"] if "ccl-m" in row.samplers else []
+        reads += ["predictions"] if _is_taught(row) else []
         runs += bilingual(corpus, single, encoded, start, tuple(reads))
     return runs
 
