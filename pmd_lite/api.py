@@ -176,14 +176,14 @@ def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict
         used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
     train, note = used.train, ""
     if used != config:
-        now = f"{train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x {asked['tokens']:,}"
-        note = f"updates are of {now}: as this run was begun" if begun and not group.rank else (
-            f"updates are of {now}: one micro-batch for each of {group.size} processes. The run keeps them, with any "
-            "number of processes")  # fmt: skip
+        why = "as this run was begun" if begun else (
+            f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes")
+        note = (f"updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
+                f"{asked['tokens']:,}: {why}")  # fmt: skip
     elif group.size > train.accumulate and train.turns != "together":
         note = (f"{group.size - train.accumulate} of {group.size} processes have no share of an update: this run was "
                 f"begun with {train.accumulate} micro-batches")  # fmt: skip
-    if note and not group.rank and not rundir.finished:
+    if note and not group.rank and not rundir.finished:  # rank 0 comes first: to others every run has begun
         print(f"note: {note}", file=sys.stderr)
     return used, asked if used != config else None
 
