@@ -3,7 +3,7 @@
     python -m benchmarks.overheads [--corpus longtail] [--preset toy] [--epochs 2]
     python -m benchmarks.overheads --corpus wmt6-like
 
-rho = 0.1, T = one epoch. Prints ratios of process CPU seconds at one thread, and of multiply-adds (training/cost.py). Of
+rho = 0.1, T = one epoch. Prints ratios of process CPU seconds at one thread, and of multiply-adds. Of
 an epoch's training at most 300 updates are computed, of the search everything. `wmt6-like` is WMT-6 in small: random
 sentences, 20 times fewer, dev sets included, a third as long, in batches 60 times smaller, so that every pair has as
 many of them (5 minutes). The paper gives 30 % of training time for the search. Last come multiply-adds, counted for

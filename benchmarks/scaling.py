@@ -72,7 +72,7 @@ def main() -> None:
             for value, took, (trainer, searching) in zip(values, seconds, made, strict=True):
                 rows.append([what, f"{value:,}", took, took / seconds[0], trainer.parameters / 1e6,
                              f"{searching:.0%}"])  # fmt: skip
-    columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters", "search / epoch, multiply-adds"]
+    columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters", "search / epoch, counted"]
     print(Table(columns, rows, best=None, digits=2).to_text())
 
 

@@ -236,7 +236,7 @@ def test_runs_of_an_older_version_are_shown_without_their_compute(found: Compari
         assert run is not None
         write_json(run.path / "finished.json", {"reason": "all steps made", "step": 64, "seconds": 1.0, "parameters": 9,
                                                 "cost": {"train": 5}})  # fmt: skip
-    with pytest.raises(UserError, match="in target tokens instead of multiply-adds. Train it anew"):
+    with pytest.raises(UserError, match=r"in target tokens instead of multiply-adds\. Train it anew"):
         _ = run.compute
     rows = {row[0]: row for row in old.table().rows}
     assert rows["tau=1"][-1] == "-" and rows["auto-pmd model_1 (tau=1)"][-1] == "1.00"

@@ -155,7 +155,8 @@ class StoredComparison:
             for method, total in totals.items()
         ]
         columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-        return Table(columns, rows, best=None, caption=f"All made {made:,} updates of each student here. Compute: {self.counted}")
+        caption = f"All made {made:,} updates of each student here. Compute: {self.counted}"
+        return Table(columns, rows, best=None, caption=caption)
 
     # ---- figures
 
