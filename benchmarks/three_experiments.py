@@ -4,7 +4,7 @@
     python -m benchmarks.three_experiments compute     is it distillation, or are two models simply more compute?
     python -m benchmarks.three_experiments dwi         does the reduced search choose what the full one would?
 
-rollback and compute are comparisons at equal compute (every pass of students, teachers, trials, evaluations counted).
+rollback and compute are comparisons at equal compute (multiply-adds, see docs/methods.md).
 dwi trains Auto-PMD on three pairs and makes at every search all 27 trials beside the three of the reduced search: the
 reduced choice is followed, the full one is written down. Interrupt any of them and give the same command again.
 """

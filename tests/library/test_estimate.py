@@ -15,11 +15,13 @@ import pmd_lite as pmd
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import Config, preset
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit
 from pmd_lite.errors import UserError
 from pmd_lite.methods import METHODS, get_method
-from pmd_lite.planning.counting import Effort, Work, count
+from pmd_lite.planning.counting import Effort, Work, count, shape_of
 from pmd_lite.planning.stand_in import SAMPLE, Facts, described, full_vocabulary, sampled
 from pmd_lite.planning.timing import Speed, parameters
+from pmd_lite.training.cost import per_token
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Trainer
 from tests.conftest import TINY, MakeTrainer
@@ -75,6 +77,21 @@ def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_
     needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1}.get(method, 0)
     assert len(work.helpers) == needs and (work.efforts["auxiliary"].multiply_adds > 0) == (needs > 0)
     assert (work.cost["teacher"] > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
+
+
+def test_what_multi_distill_prepares_is_counted(tiny_corpus: Corpus, tiny_encoded: EncodedCorpus) -> None:
+    """Its teachers' passes over all training data, and their translations of the dev set."""
+    once = per_token(shape_of(preset("toy", **TINY), tiny_encoded.tokenizer.vocab_size))
+
+    def passes(splits: tuple[EncodedSplit, ...]) -> float:
+        return sum(once.multiply_adds(split.src_tokens, split.trg_tokens, 1, 1) for split in splits)
+
+    train, dev = passes(tiny_encoded.train), passes(tiny_encoded.valid)
+    for cache, criterion, expected in ((True, "loss", train), (False, "bleu", dev), (True, "bleu", train + dev)):
+        work = counted(tiny_corpus, "multi-distill", md_cache=cache, md_criterion=criterion)
+        assert work.cost["prepare"] == pytest.approx(expected)
+        assert work.efforts["prepare"].sentences == (criterion == "bleu") * sum(map(len, tiny_encoded.valid))
+    assert counted(tiny_corpus, "bi-pmd").cost["prepare"] == 0
 
 
 def test_uni_pmd_distils_each_pair_in_one_direction(tiny_corpus: Corpus) -> None:
