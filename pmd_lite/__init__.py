@@ -11,11 +11,12 @@ from pmd_lite.comparing.compare import compare
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.config import PRESETS, Config, preset
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.score_tables import bleu_table
 from pmd_lite.exchange.marian import import_marian
 from pmd_lite.methods import METHODS
 from pmd_lite.planning.estimate import Estimate, estimate
 from pmd_lite.processes import launch, train_side_by_side
-from pmd_lite.run import Run, bleu_table
+from pmd_lite.run import Run
 
 __all__ = [
     "METHODS", "PRESETS", "Comparison", "Config", "Estimate", "Run", "UserError", "bleu_table", "compare", "estimate",

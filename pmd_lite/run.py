@@ -17,8 +17,9 @@ from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
-from pmd_lite.evaluation.scoring import METRICS, Metric, Scores, one_line, score_pair, tokenizers_used, without_bleu
-from pmd_lite.evaluation.tables import Cell, Table
+from pmd_lite.evaluation.score_tables import bleu_table
+from pmd_lite.evaluation.scoring import Metric, Scores, one_line, score_pair, without_bleu
+from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
@@ -327,38 +328,3 @@ class Run:
         from pmd_lite.figures.runs import alphas_of
 
         return alphas_of(self)
-
-
-def bleu_table(runs: Sequence[Run]) -> Table:
-    """One row for each student of each run: test BLEU per pair, averages of all, high- and low-resource pairs."""
-    return score_table(runs, "bleu")
-
-
-def score_table(runs: Sequence[Run], metric: Metric) -> Table:
-    """One row for each student of each run: a test score per pair, averages of all, high- and low-resource pairs.
-
-    A pair without a score is "-", and so is every average that it belongs to; the caption says which.
-    """
-    rows: list[list[Cell]] = []
-    for run in runs:
-        for student, label in enumerate(run.labels):
-            found = run.measured(metric, student)
-            high, low = mean_by_group(found, run.groups)
-            numbers = [*found.values(), sum(found.values()) / len(found), high, low]
-            rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
-    columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
-    caption = f"Test {METRICS[metric]} (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
-    return Table(columns, rows, digits=1, caption=caption + (_notes(runs) if metric == "bleu" else ""))
-
-
-def _notes(runs: Sequence[Run]) -> str:
-    """What a reader of a table of BLEU must know: missing scores, and tokenizers that differ between runs."""
-    lost = list(dict.fromkeys(pair for run in runs for pair in run.without_bleu))
-    used: dict[str, set[str]] = {}
-    for run in runs:
-        for pair, name in tokenizers_used(run.scores).items():
-            used.setdefault(pair, set()).add(name)
-    mixed = [f"{pair} ({', '.join(sorted(names))})" for pair, names in used.items() if len(names) > 1]
-    notes = [f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing"] if lost else []
-    notes += [f"tokenizers differ, scores cannot be compared: {', '.join(mixed)}"] if mixed else []
-    return "".join(f". {note}" for note in notes)

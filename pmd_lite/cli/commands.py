@@ -13,11 +13,12 @@ from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.config import Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.score_tables import score_table
 from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.exchange.marian import import_marian
 from pmd_lite.methods import METHODS, SAMPLERS, get_method
-from pmd_lite.run import Run, score_table
+from pmd_lite.run import Run
 
 
 def translate(

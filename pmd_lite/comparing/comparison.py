@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
 
 from pmd_lite.api import load_corpus
@@ -119,7 +120,7 @@ class Comparison:
                 difference = differences.get(name)
                 mark = difference.mark if difference and len(self.seeds) > 1 else ""
                 cells.append(f"{difference.delta:+.1f} {mark}".strip() if difference else "")
-            cells.append(_spread([_mean(run.measured("chrf", system.student)) for run in system.runs]))
+            cells.append(_spread([fmean(run.measured("chrf", system.student).values()) for run in system.runs]))
             losses = [self._dev_loss(run, system.student) for run in system.runs]
             cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
             cells.append(f"{totals[system.entry.text]:.2f}" if system.entry.text in totals else "-")
@@ -203,7 +204,7 @@ class Comparison:
     def _bleu(self, run: Run, student: int) -> dict[str, float]:
         bleu = run.bleu(student)
         high, low = mean_by_group(bleu, run.groups)
-        return {"mean": _mean(bleu), "HRL": high, "LRL": low}
+        return {"mean": fmean(bleu.values()), "HRL": high, "LRL": low}
 
     def _dev_loss(self, run: Run, student: int) -> dict[str, float]:
         high, low = mean_by_group(run.best_dev_loss(student), run.groups)
@@ -341,10 +342,6 @@ class Comparison:
 def _rounded(values: Mapping[str, float]) -> dict[str, float | None]:
     """For JSON, which has no nan."""
     return {name: None if math.isnan(value) else round(value, 4) for name, value in values.items()}
-
-
-def _mean(values: Mapping[str, float]) -> float:
-    return sum(values.values()) / len(values)
 
 
 def _spread(values: Sequence[float]) -> Cell:

@@ -161,8 +161,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         cache: a directory that gets one subdirectory per corpus and tokenizer, written block by block, there whole or
             not at all, and memory-mapped from then on. A killed writer's work is continued; a second writer waits for
             the first. One that is there already may be read-only. None keeps the ids in memory.
-    Raises:
-        UserError: a pair has no sentence that fits, the cache cannot be written, or it is damaged.
+    Raises: UserError when a pair has no sentence that fits, or the cache cannot be written or is damaged.
     """
     if cache is not None:
         cache = cache / f"encoded-{_key(corpus, tokenizer)}"

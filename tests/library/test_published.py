@@ -143,7 +143,7 @@ def test_estimate_knows_the_direction_of_sizes_and_of_a_corpus(tiny_corpus: Corp
 
 
 def test_compare_gives_each_method_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("pmd_lite.compare")  # the package's own `compare` is the function
+    module = importlib.import_module("pmd_lite.comparing.compare")  # the package's own `compare` is the function
     asked: list[dict[str, Any]] = []
 
     def note(jobs: Any, *rest: Any, **more: Any) -> list[UserError]:

@@ -23,12 +23,13 @@ from pmd_lite.data.corpus import Corpus, write_corpus
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.evaluation.score_tables import score_table
 from pmd_lite.evaluation.scoring import is_stale, said_beside
 from pmd_lite.evaluation.significance import bleu_of, sentence_stats
 from pmd_lite.evaluation.tokenizers import MissingScorer, check_scorers, tokenizer_for, tokenizer_of
 from pmd_lite.methods import decides_by_bleu, get_method
 from pmd_lite.model.transformer import Transformer
-from pmd_lite.run import Run, score_table
+from pmd_lite.run import Run
 from pmd_lite.training.dev import greedy_bleu
 from tests.conftest import TINY
 
