@@ -97,7 +97,7 @@ def flops(shape: str, vocab: int, batches: Sequence[Batch]) -> float:
 def waits(card: Card, work: Callable[[], object]) -> str:
     """How often the host waited for the device, by PyTorch's sync debug mode; only CUDA has one."""
     if card.device.type != "cuda":
-        return "not seen on a CPU (tests/test_no_sync.py looks there)"
+        return "not seen on a CPU (tests/library/test_no_sync.py looks there)"
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")

@@ -35,9 +35,9 @@ import torch
 from torch import Tensor
 
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.exchange.ctranslate2 import save_ctranslate2
+from pmd_lite.exchange.huggingface import optional, to_huggingface
 from pmd_lite.model.decoding import Stop, beam_search
-from pmd_lite.model.export import optional, to_huggingface
-from pmd_lite.model.export_ctranslate2 import save_ctranslate2
 from pmd_lite.model.layers import CrossAttention
 from pmd_lite.model.transformer import Transformer
 

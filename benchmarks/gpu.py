@@ -159,9 +159,9 @@ def search(card: Card) -> None:
         trainer = wmt6_trainer(card, folder)
         joint(trainer)
         trainer.cost = trainer.cost.__class__()
-        seconds, passes = search_overhead(trainer, 1)
+        seconds, products = search_overhead(trainer, 1)
         print(f"search / an epoch of {trainer.clock.epoch} updates of both students: {seconds:.0%} of its time, "
-              f"{passes:.0%} of its passes (paper: 30 %)")  # fmt: skip
+              f"{products:.0%} of its multiply-adds (paper: 30 %)")  # fmt: skip
 
 
 def decoding(card: Card) -> None:

@@ -25,11 +25,12 @@ import torch
 
 import pmd_lite as pmd
 from pmd_lite.data.tokenizer import Tokenizer
+from pmd_lite.disk import read_json
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.run import Run
-from pmd_lite.training.rundir import RunDir, read_json
+from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Trainer
 

@@ -3,10 +3,10 @@
     python -m benchmarks.overheads [--corpus longtail] [--preset toy] [--epochs 2]
     python -m benchmarks.overheads --corpus wmt6-like
 
-rho = 0.1, T = one epoch. Prints ratios of process CPU seconds at one thread, and of passes counted by the trainer. Of
-an epoch's training at most 300 updates are computed, of the search everything. `wmt6-like` is WMT-6 in small: random
+rho = 0.1, T = one epoch. Prints ratios of process CPU seconds at one thread, and of multiply-adds (training/cost.py).
+Of an epoch's training at most 300 updates are computed, of the search everything. `wmt6-like` is WMT-6 in small: random
 sentences, 20 times fewer, dev sets included, a third as long, in batches 60 times smaller, so that every pair has as
-many of them (5 minutes). The paper gives 30 % of training time for the search. Last come passes alone, counted for
+many of them (5 minutes). The paper gives 30 % of training time for the search. Last come multiply-adds, counted for
 WMT-6 at its full size without computing anything.
 """
 
@@ -21,11 +21,10 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.building import make_distiller, make_samplers
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import get_method
+from pmd_lite.methods import get_method, make_distiller, make_samplers
 from pmd_lite.planning.counting import count
 from pmd_lite.planning.stand_in import Facts, described
 from pmd_lite.planning.timing import synchronize
@@ -67,7 +66,7 @@ def advance(trainer: Trainer, updates: int) -> float:
 
 
 def search_overhead(trainer: Trainer, epochs: int) -> tuple[float, float]:
-    """(time, passes) of one search per epoch, as a share of the epoch's training."""
+    """(time, multiply-adds) of one search per epoch, as a share of the epoch's training."""
     updates = timed_updates(trainer)
     training = searching = 0.0
     for _ in range(epochs):
@@ -76,8 +75,8 @@ def search_overhead(trainer: Trainer, epochs: int) -> tuple[float, float]:
         trainer.distiller.update(trainer.probe)
         searching += now(trainer.device) - started
         training += advance(trainer, updates // 2)  # after it too: a machine's speed changes within minutes
-    passes, part = trainer.cost.tokens, updates / trainer.clock.epoch
-    return part * searching / training, part * passes["trial"] / (passes["train"] + passes["teacher"])
+    cost, part = trainer.cost.multiply_adds, updates / trainer.clock.epoch
+    return part * searching / training, part * cost["trial"] / (cost["train"] + cost["teacher"])
 
 
 def scorer_overhead(trainer: Trainer, tokens: int) -> tuple[float, float]:
@@ -94,17 +93,17 @@ def scorer_overhead(trainer: Trainer, tokens: int) -> tuple[float, float]:
     return ours, now(trainer.device) - started
 
 
-def search_passes(facts: Facts, config: pmd.Config) -> float:
-    """Passes of Auto-PMD's searches as a share of those of training and teaching, counted over ten epochs."""
+def search_share(facts: Facts, config: pmd.Config) -> float:
+    """Multiply-adds of Auto-PMD's searches as a share of training's and teaching's, counted over ten epochs."""
     train = dataclasses.replace(config.train, epochs=10.0)
-    passes = count(facts, get_method("auto-pmd"), dataclasses.replace(config, train=train)).passes
-    return passes["trial"] / (passes["train"] + passes["teacher"])
+    cost = count(facts, get_method("auto-pmd"), dataclasses.replace(config, train=train)).cost
+    return cost["trial"] / (cost["train"] + cost["teacher"])
 
 
 def full_size() -> float:
     """The same for WMT-6 with the preset of that name; dev sets of 2,000 to 3,000 sentences."""
     config = pmd.preset("wmt6", start=0.0)
-    return search_passes(described(WMT6, mean_tokens=30, held_out=2500, config=config).facts, config)
+    return search_share(described(WMT6, mean_tokens=30, held_out=2500, config=config).facts, config)
 
 
 def wmt6_like(config: pmd.Config) -> tuple[EncodedCorpus, pmd.Config]:
@@ -138,14 +137,14 @@ def main() -> None:
         encoded = encode(words.corpus, config)
     with tempfile.TemporaryDirectory() as folder:
         auto = make_trainer("auto-pmd", encoded, config, folder)
-        seconds, passes = search_overhead(auto, words.epochs)
+        seconds, products = search_overhead(auto, words.epochs)
         scorer = make_trainer("multidds-s", encoded, config, folder)
         epoch = advance(scorer, timed_updates(scorer)) * scorer.clock.epoch / timed_updates(scorer)
         ours, published = scorer_overhead(scorer, config.sampling.probe_tokens)
     n, rho = len(encoded.pairs), config.distill.trial_ratio
     rows = [
         ["Auto-PMD search / its training, CPU time", f"{seconds:.0%}", "paper: 30 %"],
-        ["Auto-PMD search / its training, passes", f"{passes:.0%}",
+        ["Auto-PMD search / its training, multiply-adds", f"{products:.0%}",
          f"20 rho / 8 F = {20 * rho / 8:.0%} without dev losses and the least trial batches of small pairs"],
         ["the same for the whole of WMT-6", f"{full_size():.0%}", "counted"],
         ["MultiDDS-S update / an epoch of training, CPU time", f"{ours / epoch:.0%}", f"2 L = {2 * n} gradients"],

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pmd_lite as pmd
-from pmd_lite.comparison import Comparison, System
+from pmd_lite.comparing.comparison import Comparison, System
 from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.disk import write_json
 from pmd_lite.evaluation.significance import sentence_stats
-from pmd_lite.training.rundir import write_json
 
 METHODS = ["tau=1", "tau=5", "bi-pmd", "auto-pmd", "tau=1 steps=4000"]
 SETTINGS: dict[str, Any] = {

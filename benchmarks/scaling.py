@@ -5,7 +5,7 @@
 Random sentences, a small model (preset small: width 128, 2+2 layers), 2,000 tokens a batch. One thing varies, the rest
 stays at 6 pairs, 2,500 pieces and 10 tokens a sentence. Clock: process CPU seconds at one thread; every setting stands
 alive while its group is measured, they take turns, and the least of the rounds counts. The search is counted, not
-timed: its passes over tokens beside those of one epoch of training and teaching.
+timed: its multiply-adds beside those of one epoch of training and teaching.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 
 import pmd_lite as pmd
-from benchmarks.overheads import advance, make_trainer, search_passes
+from benchmarks.overheads import advance, make_trainer, search_share
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import described
 from pmd_lite.training.trainer import Trainer
@@ -32,10 +32,10 @@ def sizes(languages: int) -> dict[str, int]:
 
 
 def prepare(folder: str, tokens: int, languages: int, vocab: int, length: int) -> tuple[Trainer, float]:
-    """An Auto-PMD trainer over random sentences; the share of its passes that searches take."""
+    """An Auto-PMD trainer over random sentences; the share of its multiply-adds that searches take."""
     config = pmd.preset("small", vocab_size=vocab, tokens=tokens, start=0.0, alpha0=0.4, device="cpu")
     found = described(sizes(languages), mean_tokens=length, held_out=20, config=config)
-    return make_trainer("auto-pmd", found.encoded, config, folder), search_passes(found.facts, config)
+    return make_trainer("auto-pmd", found.encoded, config, folder), search_share(found.facts, config)
 
 
 def race(trainers: Sequence[Trainer], updates: int, rounds: int) -> list[float]:
@@ -72,7 +72,8 @@ def main() -> None:
             for value, took, (trainer, searching) in zip(values, seconds, made, strict=True):
                 rows.append([what, f"{value:,}", took, took / seconds[0], trainer.parameters / 1e6,
                              f"{searching:.0%}"])  # fmt: skip
-    columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters", "search / epoch, passes"]
+    columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters",
+               "search / epoch, multiply-adds"]  # fmt: skip
     print(Table(columns, rows, best=None, digits=2).to_text())
 
 

@@ -4,7 +4,7 @@
     python -m benchmarks.three_experiments compute     is it distillation, or are two models simply more compute?
     python -m benchmarks.three_experiments dwi         does the reduced search choose what the full one would?
 
-rollback and compute are comparisons at equal compute (every pass of students, teachers, trials, evaluations counted).
+rollback and compute are comparisons at equal compute (multiply-adds, see docs/methods.md).
 dwi trains Auto-PMD on three pairs and makes at every search all 27 trials beside the three of the reduced search: the
 reduced choice is followed, the full one is written down. Interrupt any of them and give the same command again.
 """
@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 import pmd_lite as pmd
+from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.distillation.actions import act, step_size
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.search import choose, full_space, own_share, trial_logits
-from pmd_lite.entries import parse_settings
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.interfaces import Events, Probe
 from pmd_lite.methods import METHODS, Method
@@ -44,7 +44,7 @@ class FullSearch(AutoPMD):
         space = full_space(pairs)
         same = [row for row, vector in enumerate(space) if len(set(vector)) == 1]
         for student in range(len(self.students)):
-            before = self._clipped(student)
+            before = self.logits[student]
             results = probe.trial(student, torch.sigmoid(trial_logits(before, space, mu)))  # [3^L, pair]
             full, reduced = choose(results, space), choose(results[same], [space[row] for row in same])
             self.logits[student] = torch.stack([act(x, action, mu) for x, action in zip(before, reduced, strict=True)])

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pmd_lite as pmd
+from pmd_lite.disk import write_json
 from pmd_lite.evaluation.pareto import split_high_low
-from pmd_lite.training.rundir import write_json
+from pmd_lite.training.rundir import FORMAT
 
 
 def main() -> None:
@@ -50,7 +51,8 @@ def main() -> None:
                 store[world].setdefault(label, []).append({pair: round(v, 3) for pair, v in values.items()})
     shown = [word for word in sys.argv[1:] if word not in ("--runs", str(words.runs))]
     command = "python -m benchmarks.toy_regimes " + " ".join(f'"{word}"' if " " in word else word for word in shown)
-    write_json(words.out, {"command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups})
+    stored = {"format": FORMAT, "command": command.strip(), "bleu": bleu, "dev_loss": loss, "groups": groups}
+    write_json(words.out, stored)
     print(f"written: {words.out}")
 
 

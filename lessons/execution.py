@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_NOT_FOR_A_RUN = shutil.ignore_patterns("*.ipynb", "*.py", "src", "__pycache__", ".*")
+_NOT_FOR_A_RUN = shutil.ignore_patterns("*.ipynb", "*.py", "src", "pmd_kit", "__pycache__", ".*")
 
 
 class CellFailed(Exception):

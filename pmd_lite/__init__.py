@@ -7,17 +7,16 @@ run.table()
 """
 
 from pmd_lite.api import load_corpus, run_size, train
-from pmd_lite.compare import compare
-from pmd_lite.comparison import Comparison
-from pmd_lite.config import Config
+from pmd_lite.comparing.compare import compare
+from pmd_lite.comparing.comparison import Comparison
+from pmd_lite.config import PRESETS, Config, preset
 from pmd_lite.errors import UserError
-from pmd_lite.estimate import Estimate, estimate
-from pmd_lite.importing import import_marian
-from pmd_lite.launching import launch
+from pmd_lite.evaluation.score_tables import bleu_table
+from pmd_lite.exchange.marian import import_marian
 from pmd_lite.methods import METHODS
-from pmd_lite.parallel import train_side_by_side
-from pmd_lite.presets import PRESETS, preset
-from pmd_lite.run import Run, bleu_table
+from pmd_lite.planning.estimate import Estimate, estimate
+from pmd_lite.processes import launch, train_side_by_side
+from pmd_lite.run import Run
 
 __all__ = [
     "METHODS", "PRESETS", "Comparison", "Config", "Estimate", "Run", "UserError", "bleu_table", "compare", "estimate",

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.building import make_distiller, make_samplers, needs
-from pmd_lite.config import Config
+from pmd_lite.config import Config, Tokenize, configured
+from pmd_lite.config.published import remark
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.data.toy import toy_corpus
-from pmd_lite.data.toy_world import WORLDS
+from pmd_lite.data.toy.world import WORLDS
+from pmd_lite.disk import explained
 from pmd_lite.errors import UserError
-from pmd_lite.importing import Imported
-from pmd_lite.methods import Method, get_method
-from pmd_lite.presets import preset
+from pmd_lite.evaluation.scoring import is_stale
+from pmd_lite.evaluation.tokenizers import check_scorers
+from pmd_lite.exchange.marian import Imported
+from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
-from pmd_lite.training.disk import explained
-from pmd_lite.training.distributed import Group, check_enough_work, current, joined
+from pmd_lite.training.distributed import Group, current, divided, joined
 from pmd_lite.training.progress import Show
-from pmd_lite.training.rundir import Onlooker, RunDir, write_json
-from pmd_lite.training.trainer import Trainer, check_machine
+from pmd_lite.training.run_tokenizer import check_tokenizer, run_tokenizer
+from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, open_run, refuse_foreign
+from pmd_lite.training.step import check_machine
+from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.weights import load_weights
 
 LARGE = 200_000
@@ -85,7 +90,8 @@ def train(
 
     Args:
         method: a name of the method table (`pmd_lite.METHODS`), or "tau=X".
-        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config.
+        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config, which is taken as it is. ted8 and wmt6 take what
+            was published for the direction of the corpus and for the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
         resume: "auto" continues an interrupted run to the same bits and returns a finished one as it is; "never"
@@ -94,7 +100,8 @@ def train(
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
-        tokenizer: directory of a trained tokenizer to share; by default the run trains its own.
+        tokenizer: directory of a trained tokenizer to share; by default the run trains its own. It is part of what the
+            run is: a run begun with another one is refused.
         init: an imported checkpoint (`import_marian`) that every student starts from, in this run and in those trained
             for it. It brings its tokenizer and the shape of its network, which replace the configuration's; dropout and
             max_len stay.
@@ -102,10 +109,8 @@ def train(
     Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
     """
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
-    config = preset(preset_name, **overrides) if isinstance(preset_name, str) else preset_name
-    if overrides and not isinstance(preset_name, str):
-        raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
     row = get_method(method, samplers)
+    config = configured(preset_name, corpus.direction, row.name, overrides)
     start = Imported(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
@@ -116,19 +121,33 @@ def train(
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = Onlooker(path) if group.rank else RunDir(path)
         if not rundir.finished:  # a finished run can be looked at anywhere
-            _check_machine(config, group, row, helped=bool(use))  # before a file is written
+            check_machine(config, group, len(row.samplers))  # before a file is written
+            if score or decides_by_bleu(row.distiller, config):
+                check_scorers(corpus.pairs, config.train.tokenize)
+        shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
         with group.first():
-            _refuse_foreign(path)
+            refuse_foreign(path)
             lock.enter_context(rundir.locked())
-            about = describe(corpus, row, config, start)
-            _open(rundir, about, "auto" if group.rank else resume)  # rank 0 has just begun it
+            config, asked = _divided(rundir, config, group)
+            about = describe(corpus, row, config, start, asked, shared)
+            only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
+            open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
+            check_tokenizer(rundir, corpus, config.tokenizer, shared)
         if not group.rank_0s(rundir.finished):
-            shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start)
+            note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
         run = Run(path)
-        if score and not group.rank and not (path / "scores.json").exists():
-            run.evaluate(corpus)
+        if score and not group.rank:
+            _give_scores(run, corpus, config.train.tokenize)
     return run
+
+
+def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize) -> None:
+    """Test scores with this tokenizer: as they are there, from the stored translations, or from new ones."""
+    if not (run.path / "scores.json").exists():
+        run.evaluate(corpus, tokenize=tokenize)
+    elif is_stale(run.scores, tokenize):
+        run.rescore(corpus, tokenize)
 
 
 def run_size() -> Literal["ci", "lesson"]:
@@ -142,20 +161,40 @@ def run_size() -> Literal["ci", "lesson"]:
     return "ci" if size == "ci" else "lesson"
 
 
-def _check_machine(config: Config, group: Group, row: Method, helped: bool) -> None:
-    """Raises UserError when the processes of this run cannot train it, or the runs of one student it needs first."""
-    check_machine(config, group, len(row.samplers))
-    if {"plain", "bilingual"} & set(needs(row.samplers, row.distiller, config)) and not helped:
-        check_enough_work(group, config.train.accumulate)
+def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:
+    """The configuration with the micro-batches that the run in this directory has, or now gets (see `divided`).
+
+    Also returns what was asked for, where that is something else. Rank 0 says what happens, on stderr.
+    """
+    asked = {"tokens": config.train.tokens, "accumulate": config.train.accumulate}
+    used, begun = config, (rundir.path / "config.json").exists()
+    if not begun:
+        used = divided(config, group.size)
+    elif rundir.config.get("asked") == asked:
+        there = rundir.config["config"]["train"]
+        portion = {name: there[name] for name in asked}
+        used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
+    train, note = used.train, ""
+    if used != config:
+        why = "as this run was begun" if begun else (
+            f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes")
+        note = (f"updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
+                f"{asked['tokens']:,}: {why}")  # fmt: skip
+    elif group.size > train.accumulate and train.turns != "together":
+        note = (f"{group.size - train.accumulate} of {group.size} processes have no share of an update: this run was "
+                f"begun with {train.accumulate} micro-batches")  # fmt: skip
+    if note and not group.rank and not rundir.finished:  # rank 0 comes first: to others every run has begun
+        print(f"note: {note}", file=sys.stderr)
+    return used, asked if used != config else None
 
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None, start: Imported | None,
+    shared: Path | None, start: Imported | None, note: str,
 ) -> None:  # fmt: skip
     group = current()
     with group.first():
-        tokenizer = _tokenizer(rundir.path / "tokenizer", corpus, config, shared)
+        tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared)
         # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
@@ -166,83 +205,44 @@ def _train(
         resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
-    trainer = Trainer(encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat)
+    notes = [*([note] if note else []), *encoded.left_out]
+    redraw = _redraw(rundir.path, show)
+    trainer = Trainer(
+        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw
+    )
+    trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         weights = start.weights()
         for student in trainer.students:
             load_weights(student.learner.model, weights)
     reason = trainer.run()
     rundir.finish(
-        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds, "cost": trainer.cost.state_dict(),
-         "parameters": trainer.parameters}
+        {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds,
+         "multiply_adds": trainer.cost.state_dict(), "parameters": trainer.parameters}
     )  # fmt: skip
     group.barrier()
 
 
-def _tokenizer(folder: Path, corpus: Corpus, config: Config, shared: Path | None) -> Tokenizer:
-    """The run's own tokenizer: the one it was begun with, else a copy of a shared one, else one trained now.
+def _redraw(path: Path, show: Show) -> Callable[[], None] | None:
+    """What draws the dashboard of this run in this notebook, and draws it anew when called again."""
+    if show != "dashboard" or "IPython" not in sys.modules:
+        return None
+    from pmd_lite.reports.dashboard import live
 
-    Raises UserError when the shared one does not know the pairs.
+    return live(path)
+
+
+def describe(
+    corpus: Corpus, row: Method, config: Config, start: Imported | None = None, asked: dict[str, int] | None = None,
+    tokenizer: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """config.json of a run: what it takes to know whether two runs are the same experiment.
+
+    asked: tokens and accumulate as they were asked for, where the run has others. tokenizer: one that is handed over.
     """
-    if (folder / "tokenizer.json").exists():
-        return Tokenizer.load(folder)
-    if shared is None:
-        tokenizer = train_tokenizer(corpus, config.tokenizer)
-    else:
-        tokenizer = Tokenizer.load(shared)
-        unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
-        if unknown:
-            raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
-                            f"{', '.join(tokenizer.pairs)}")  # fmt: skip
-    tokenizer.save(folder)
-    return tokenizer
-
-
-def describe(corpus: Corpus, row: Method, config: Config, start: Imported | None = None) -> dict[str, Any]:
-    """config.json of a run: what it takes to know whether two runs are the same experiment."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
-    whole = {"method": row.name, "samplers": list(row.samplers), "corpus": about, "config": config.to_dict(),
-             "init": start.description if start else None}  # fmt: skip
+    whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,
+             "config": config.to_dict(), "init": start.description if start else None, "asked": asked,
+             "tokenizer": Tokenizer.load(tokenizer).fingerprint if tokenizer else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))
-
-
-def _refuse_foreign(path: Path) -> None:
-    """A directory that holds other things than a run is left alone."""
-    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
-    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose another out directory")
-    if there and "config.json" not in there:
-        raise UserError(f"{path} is not empty and holds no run; choose another out directory")
-
-
-def _open(rundir: RunDir, wanted: dict[str, Any], resume: str) -> None:
-    """Make the run directory, or check that the run in it is the one asked for."""
-    if not (rundir.path / "config.json").exists():
-        write_json(rundir.path / "config.json", wanted)
-        return
-    if resume == "never":
-        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
-    there = rundir.config
-    known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
-    there["config"] = json.loads(json.dumps(known))
-    there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
-    there.setdefault("init", None)  # older runs all started from random weights
-    if there["init"] and wanted["init"]:
-        there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
-    there["config"]["train"]["device"] = wanted["config"]["train"]["device"]  # and a run may move to another machine
-    differing = sorted(_differing(there, wanted))
-    if differing:
-        raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "
-                        "or give the settings of its config.json to go on")  # fmt: skip
-
-
-def _differing(a: Any, b: Any, where: str = "") -> list[str]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return [
-            name
-            for key in a.keys() | b.keys()
-            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
-        ]
-    return [] if a == b else [where]

@@ -6,12 +6,14 @@ through a Probe, whose every call leaves weights, gradients, optimiser, mode and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor, nn
 
+from pmd_lite.config import Config, DistillConfig
 from pmd_lite.data.batching import Batch
 
 Amount = TypeVar("Amount", Tensor, float)
@@ -29,9 +31,28 @@ class Clock:
     total: int
     """Updates that each student will make (T_max)."""
     epoch: int
-    """Updates in one epoch: ceil(training target tokens / tokens per update)."""
+    """Updates in one epoch: ceil(batches in one pass over the training data / batches per update)."""
     start: int = 0
     """Updates before mutual distillation begins."""
+
+    @classmethod
+    def of(cls, config: Config, batches: float, waits: bool) -> Clock:
+        """The clock of a run before its first update: the one place that says how long an epoch and a run are.
+
+        Args:
+            batches: micro-batches in one pass over the training data of all pairs (see `data.batching.Round`).
+            waits: whether the distiller waits for `start`.
+        """
+        train = config.train
+        epoch = max(1, math.ceil(batches / train.accumulate))
+        total = math.ceil(train.epochs * epoch) or train.steps
+        if train.epochs and train.max_steps:
+            total = min(total, train.max_steps)
+        return cls(0, total, epoch, round(config.distill.resolved.start * total) if waits else 0)
+
+    def at(self, step: int) -> Clock:
+        """The same clock after `step` updates."""
+        return replace(self, step=step)
 
     def every(self, interval: int, since: int = 0) -> bool:
         """Whether something with this interval (0 = one epoch) acts now: Alg. 1's `t % T == 0`, counted from `since`.
@@ -125,7 +146,8 @@ class Target(Protocol):
     def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
         """L_kd of a chunk of tokens, and its gradient on the student's logits z as push * softmax(z) - pull.
 
-        rows: which tokens. logits: [chunk, vocab] z, fp32 or better, not to be changed. scratch: room to compute in.
+        rows: which tokens. logits: [chunk, vocab] z, fp32 or better, finite, not to be changed. scratch: room to
+            compute in.
         each: whether tokens count unequally, so that the loss of each is needed; else their sum will do.
         Returns: rest [chunk] (or [], its sum), pull [chunk, vocab], push, with L_kd = rest + push * logsumexp(z) in
             nats. The caller only reads `pull`, but overwrites scratch[0] first: so it may lie in scratch[1].
@@ -189,3 +211,5 @@ class Distiller(Mixture, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         ...
+
+MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]

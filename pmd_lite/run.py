@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -10,24 +11,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from pmd_lite.config import Config
+from pmd_lite.config import Config, Tokenize
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import PAD, Tokenizer, split_pair
+from pmd_lite.data.tokenizer import PAD, Tokenizer
+from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
+from pmd_lite.evaluation.score_tables import bleu_table
+from pmd_lite.evaluation.scoring import Metric, Scores, one_line, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
-from pmd_lite.training.rundir import RunDir, read_json, write_atomic, write_json
+from pmd_lite.training.progress import describe_passes
+from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Scores = dict[str, dict[str, dict[str, Any]]]
 
 
 class Run:
@@ -76,6 +80,15 @@ class Run:
         return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
 
     @property
+    def passes(self) -> list[str]:
+        """In words: how long an epoch is, and how often each student has seen a sentence of each pair so far."""
+        last = [self.evaluations(student)[-1:] for student in range(len(self.labels))]
+        if not all(last) or "epoch" not in last[0][0]:  # not evaluated yet, or an older run
+            return []
+        clock = Clock(last[0][0]["step"], last[0][0]["total"], last[0][0]["epoch"])
+        return describe_passes(clock, self.pairs, [line["visits"] for (line,) in last], so_far=True)
+
+    @property
     def auxiliary(self) -> list[Run]:
         """The runs that this one learnt from (see `pmd_lite.auxiliary`)."""
         memory = self.path / "auxiliary.json"
@@ -83,23 +96,58 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Forward passes so far by purpose, in target tokens; a backward pass counts as two (see `training.cost`)."""
+        """Multiply-adds up to the last evaluation, by purpose (see `training.cost`).
+
+        Raises UserError for a run of an older version, which counted otherwise.
+        """
         lines = [line for line in self.dir.metrics() if line["event"] == "eval"]
-        return dict(lines[-1]["cost"]) if lines else {}
+        return self._multiply_adds(lines[-1]) if lines else {}
 
     @property
     def finished(self) -> dict[str, Any]:
-        """How the run ended: reason, step, seconds, cost, parameters. Raises UserError while it has not."""
+        """How the run ended: reason, step, seconds, multiply_adds by purpose, parameters of one student.
+
+        Raises UserError while it has not.
+        """
         return dict(read_json(self.path / "finished.json"))
 
     @property
-    def compute(self) -> float:
-        """Forward passes in tokens times parameters of one student; times 2 these are about the FLOPs."""
-        return float(sum(self.finished["cost"].values()) * self.finished["parameters"])
+    def compute(self) -> int:
+        """Multiply-adds of the whole run; times 2 these are its FLOPs. Raises UserError as `cost` and `finished` do."""
+        return sum(self._multiply_adds(self.finished).values())
+
+    @property
+    def compute_with_auxiliary(self) -> int:
+        """`compute`, and that of the runs it learnt from. Raises UserError as `compute` does."""
+        return sum(run.compute for run in (self, *self.auxiliary))
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """Updates of each student at the last evaluation, and those it was to make."""
+        last = self.evaluations()[-1]
+        return last["step"], last["total"]
+
+    @property
+    def counted(self) -> bool:
+        """Whether the compute of this finished run is known: an older version counted in target tokens."""
+        return "multiply_adds" in self.finished
+
+    def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
+        if "multiply_adds" not in line:
+            raise UserError(f"{self.path}: an older version counted what this run computed, in target tokens instead "
+                            "of multiply-adds. Train it anew to compare its compute")  # fmt: skip
+        return dict(line["multiply_adds"])
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
-        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (lowest mean over pairs)."""
-        kept = min(self.evaluations(student), key=lambda line: sum(line["dev_loss"]))
+        """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
+        rule = self.config.distill.resolved.best
+
+        def value(line: dict[str, Any]) -> float:
+            if "dev_tokens" not in line:  # runs of before there was a choice
+                return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
+            return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
+
+        kept = min(self.evaluations(student), key=value)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models
@@ -110,7 +158,7 @@ class Run:
         return Tokenizer.load(self.path / "tokenizer")
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
-        """A trained student in eval mode: "best" has the lowest mean dev loss, "latest" the last weights."""
+        """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
         if not 0 <= student < len(self.labels):
             raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
@@ -155,35 +203,74 @@ class Run:
         return out
 
     def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
-        """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.export.export`."""
-        from pmd_lite.export import export
+        """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.exchange.export.export`."""
+        from pmd_lite.exchange.export import Trained, export
 
-        return export(self, to, out, student)
+        label = f"model_{student + 1} of {self.method.name} on {self.corpus['name']}"
+        return export(Trained(self.model(student), self.tokenizer, self.config, self.pairs, label), to, out)
 
     # ---- scores
 
-    def evaluate(self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None) -> Scores:
+    def evaluate(
+        self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
+        tokenize: Tokenize | None = None,
+    ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
-        Returns {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}. Raises UserError on another corpus.
+        Beside the translations (SPLIT.model_1.PAIR.txt) stand their sources and references (SPLIT.src.PAIR.txt,
+        SPLIT.ref.PAIR.txt): UTF-8, a sentence a line, for any other metric.
+
+        Args:
+            tokenize: the tokenizer of BLEU; by default that of the scores before, else the configuration's.
+        Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
+        Raises: UserError on another corpus.
         """
+        self._check_corpus(corpus)
+        for student in range(len(self.labels)):
+            model = self.model(student)
+            for pair in self.pairs:
+                sources = [src for src, _ in getattr(corpus, split)[pair]]
+                self._write_lines(f"{split}.model_{student + 1}.{pair}",
+                                  self.translate(sources, pair, student, beam, model))  # fmt: skip
+        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize)
+
+    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
+        """Score the stored test translations again, for example with another tokenizer; writes scores.json.
+
+        Raises UserError on another corpus, and when there are no translations yet.
+        """
+        self._check_corpus(corpus)
+        beam = read_json(self.path / "scores.json").get("beam", self.config.train.beam)
+        return self._score(corpus, "test", beam, tokenize or self.tokenize)
+
+    def _check_corpus(self, corpus: Corpus) -> None:
         if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
             raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ); "
                             "load the one named in its config.json")  # fmt: skip
-        scores: Scores = {}
-        for student in range(len(self.labels)):
-            name, model = f"model_{student + 1}", self.model(student)
-            scores[name] = {}
-            for pair in self.pairs:
-                text = getattr(corpus, split)[pair]
-                hyps = self.translate([src for src, _ in text], pair, student, beam, model)
-                target = self.path / "translations" / f"{split}.{name}.{pair}.txt"
-                lines = "".join(line + "\n" for line in hyps)
-                write_atomic(target, lambda p, lines=lines: p.write_text(lines, encoding="utf-8", newline="\n"))  # type: ignore[misc]
-                scores[name][pair] = asdict(corpus_bleu(hyps, [trg for _, trg in text], split_pair(pair)[1]))
+
+    def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
+        scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
+        for pair in self.pairs:
+            text = getattr(corpus, split)[pair]
+            references = [one_line(trg) for _, trg in text]
+            self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
+            self._write_lines(f"{split}.ref.{pair}", references)
+            for student, of in enumerate(scores.values()):
+                of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)
         if split == "test":
-            write_json(self.path / "scores.json", {"beam": beam or self.config.train.beam, "scores": scores})
+            write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
         return scores
+
+    def _write_lines(self, name: str, lines: Sequence[str]) -> None:
+        text = "".join(one_line(line) + "\n" for line in lines).encode()
+        write_atomic(self.path / "translations" / f"{name}.txt", lambda p: p.write_bytes(text))
+
+    def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:
+        """A student's translations of a split, as `evaluate` wrote them. Raises UserError when there are none."""
+        file = self.path / "translations" / f"{split}.model_{student + 1}.{pair}.txt"
+        if not file.exists():
+            raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
+        return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
 
     @property
     def scores(self) -> Scores:
@@ -192,12 +279,29 @@ class Run:
             raise UserError(f"{self.path} has no scores yet: python -m pmd_lite evaluate {self.path}")
         return dict(read_json(self.path / "scores.json")["scores"])
 
+    @property
+    def tokenize(self) -> Tokenize:
+        """What the test scores were asked to be tokenized with, or will be when there are none yet."""
+        asked = self.config.train.tokenize
+        there = (self.path / "scores.json").exists()
+        return read_json(self.path / "scores.json").get("tokenize", "auto") if there else asked
+
+    @property
+    def without_bleu(self) -> dict[str, str]:
+        """{pair: why it has no test BLEU}: its tokenizer was missing where it was scored."""
+        return without_bleu(self.scores)
+
+    def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
+        """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
+        of = self.scores[f"model_{student + 1}"]
+        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in of.items()}
+
     def bleu(self, student: int = 0) -> dict[str, float]:
-        """Test BLEU of one student, pair by pair."""
-        return {pair: score["bleu"] for pair, score in self.scores[f"model_{student + 1}"].items()}
+        """Test BLEU of one student, pair by pair; nan for a pair whose tokenizer was missing (see `scores`)."""
+        return self.measured("bleu", student)
 
     def point(self, student: int = 0) -> tuple[float, float]:
-        """(LRL, HRL) average test BLEU: a point on the plane of the paper's Fig. 1."""
+        """(LRL, HRL) average test BLEU: a point on the plane of the paper's Fig. 1; nan where a pair has no BLEU."""
         high, low = mean_by_group(self.bleu(student), self.groups)
         return low, high
 
@@ -205,36 +309,22 @@ class Run:
         """Test BLEU per pair, with the averages over high- and low-resource pairs."""
         return bleu_table([self])
 
-    # ---- pictures (drawn by the teaching floor)
+    # ---- pictures
 
     def plot_frontier(self, *others: Run) -> Figure:
         """This run's students, and those of other runs, on the plane of low- and high-resource BLEU."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import frontier_of
 
-        return figures.frontier_of([*others, self])
+        return frontier_of([*others, self])
 
     def plot_dev_loss(self, *others: Run) -> Figure:
         """Dev loss per pair over training."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import dev_loss_of
 
-        return figures.dev_loss_of([*others, self])
+        return dev_loss_of([*others, self])
 
     def plot_alphas(self) -> Figure:
         """Distillation weights over training."""
-        from pmd_lite.teaching import figures
+        from pmd_lite.figures.runs import alphas_of
 
-        return figures.alphas_of(self)
-
-
-def bleu_table(runs: Sequence[Run]) -> Table:
-    """One row for each student of each run: test BLEU per pair, averages of all, high- and low-resource pairs."""
-    rows: list[list[Any]] = []
-    for run in runs:
-        for student, label in enumerate(run.labels):
-            bleu = run.bleu(student)
-            low, high = run.point(student)
-            rows.append([label, *bleu.values(), sum(bleu.values()) / len(bleu), high, low])
-    columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
-    return Table(
-        columns, rows, digits=1, caption="Test BLEU (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
-    )
+        return alphas_of(self)

@@ -1,4 +1,4 @@
-"""What a process of tests/test_distributed.py does: here, so that a spawned one can import it."""
+"""What a process of tests/library/test_distributed.py does: here, so that a spawned one can import it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from pmd_lite import launching
+from pmd_lite import processes
 from pmd_lite.training.distributed import current
 from pmd_lite.training.trainer import Trainer
 
@@ -21,4 +21,4 @@ def rank_1_dies(job: dict[str, Any], corpus_options: dict[str, Any], threads: in
         return update(self, *args)
 
     Trainer.update = short_lived  # type: ignore[method-assign]
-    return launching.one_rank(job, corpus_options, threads)
+    return processes.one_rank(job, corpus_options, threads)

@@ -1,37 +1,41 @@
 # %% [markdown]
 # # 00 The whole story in five minutes
 #
-# > **You will**: train three translation systems on six invented languages, see large and small languages pull in
-# > opposite directions, and see what Pareto Mutual Distillation does about it. **Time**: about five minutes on two CPU
-# > cores, most of it waiting for one cell. **Difficulty**: 1 of 5. **You need**: a little Python; nothing about translation.
+# > **You will**: train three translation systems on six invented languages, see that large and small languages pull a model in
+# > opposite directions, and see what Pareto Mutual Distillation does about it. **Time**: about five minutes on two CPU cores,
+# > most of it waiting for one cell. **Difficulty**: 1 of 5. **You need**: a little Python; you need to know nothing about
+# > translation.
 #
-# **Contents**: the problem · six languages · two models, two tempers · a prediction · teaching each other · the frontier
-# · the weights · when does it help? · the map · where to go next
+# **Contents**: the problem · six languages · two models, and two that teach each other · a prediction · BLEU per language · the
+# frontier · the weights · when does it help? · the map · where to go next
 
 # %% [markdown]
 # ## The problem
 #
-# One model that translates many languages is cheaper than many models, and small languages profit from their large
-# relatives. But its training data are wildly unequal: in the paper's WMT-6, three million sentences of French stand
-# beside five thousand of Turkish. Whoever builds the model must decide how often to show it each language pair
-# $\ell$ with $N_\ell$ sentences, and the usual knob is a *temperature* $\tau$:
+# One model that translates many languages is cheaper than many models, and small languages profit from large languages that are
+# related to them. But the training data are very unequal: in the paper's WMT-6, French has three million sentences and Turkish
+# has five thousand. During training we must decide how often the model sees each language pair $\ell$, which has $N_\ell$
+# sentences. The usual way to decide is a *temperature* $\tau$:
 #
 # $$P(\ell) = \frac{N_\ell^{1/\tau}}{\sum_j N_j^{1/\tau}} \tag{Eq. 2}$$
 #
-# With $\tau = 1$ the data decide; the larger $\tau$, the flatter $P$, and the more often the small languages come up.
-# Either way somebody loses. Points that cannot be improved for one language without loss for another form a **Pareto
-# frontier**, and turning $\tau$ only moves along it. The paper (Huang et al., ACL 2023) asks for more: push the whole
-# frontier outwards, by training *two* models with different $\tau$ that learn from each other's strengths.
+# With $\tau = 1$ the sizes of the data decide. A larger $\tau$ makes $P$ flatter, so that the small languages are drawn more
+# often. Either way, some languages lose. A model is on the **Pareto frontier** if no other model is better for one language
+# without being worse for another. Changing $\tau$ only moves a model along this frontier. The paper (Huang et al., ACL 2023)
+# asks for more. It wants to push the whole frontier outwards, by training *two* models with different $\tau$ that learn from
+# each other's strengths.
 
 # %%
 from pathlib import Path
 
 import pmd_lite as pmd
+from pmd_kit import l00, widgets
+from pmd_kit.notation import notation_table
 from pmd_lite.data.toy import explain
-from pmd_lite.teaching import figures, plots, stories, widgets
-from pmd_lite.teaching.checks import check_winners
-from pmd_lite.teaching.notation import notation_table
+from pmd_lite.figures import plots
+from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -42,9 +46,10 @@ runs_in = Path("runs") / f"lesson00-{size}"
 # %% [markdown]
 # ## Six languages
 #
-# Real corpora take hours. Our six languages are invented, from a seed, in families with sound changes, word orders,
-# endings and scripts of their own, so that a small model learns them in a minute and still meets everything that makes
-# multilingual translation hard. Their sizes fall off like WMT-6's. Here is one meaning in all of them:
+# Training on real corpora takes hours. Our six languages are invented: a program makes them from a seed. They come in families,
+# and have their own sound changes, word orders, endings and scripts. A small model can learn them in a minute, and it still
+# meets everything that makes multilingual translation hard. Their sizes decrease in the same way as WMT-6's. Here is one
+# meaning in all six languages:
 
 # %%
 corpus = pmd.load_corpus("longtail")
@@ -56,17 +61,17 @@ plots.sampling_distribution(
 )
 
 # %% [markdown]
-# **What to notice.** At $\tau=1$ more than four draws in five go to `fra` and `deu`, and the two smallest pairs hardly ever
-# come up. At $\tau=5$ a pair of 30 sentences is drawn one time in nine: in 2,000 updates each of its sentences is seen some
-# two hundred times, which invites the model to learn them by heart.
+# **What to notice.** At $\tau=1$ more than four draws in five go to `fra` and `deu`, and the two smallest pairs are hardly ever
+# drawn. At $\tau=5$ a pair of 30 sentences is drawn one time in nine. In 2,000 updates the model sees each of its sentences
+# about two hundred times, and so it may memorise them.
 
 # %% [markdown]
-# ## Two models, two tempers, and two that teach each other
+# ## Two models with different temperatures, and two that teach each other
 #
-# Now we train all three systems: one model with $\tau=1$, one with $\tau=5$, and **Auto-PMD**, which trains a
-# `model_1` ($\tau=1$) and a `model_2` ($\tau=5$) together. They run side by side, a process each, the same number of updates
-# for every model. `model_1` starts from the very same weights, data order and dropout as the single $\tau=1$ model, and
-# `model_2` as the single $\tau=5$ model: whatever comes out different is the work of distillation.
+# Now we train all three systems: one model with $\tau=1$, one with $\tau=5$, and **Auto-PMD**, which trains a `model_1`
+# ($\tau=1$) and a `model_2` ($\tau=5$) together. The systems are trained side by side, each in its own process, and every model
+# gets the same number of updates. `model_1` starts from exactly the same weights, data order and dropout as the single $\tau=1$
+# model, and `model_2` from the same as the single $\tau=5$ model. So every difference between them is caused by distillation.
 
 # %%
 jobs = [dict(corpus="longtail", method=m, out=runs_in / m.replace("=", ""), **settings) for m in ("auto-pmd", "tau=1", "tau=5")]
@@ -75,8 +80,9 @@ auto, one, five = pmd.train_side_by_side(jobs, workers=2)
 # %% [markdown]
 # ### Exercise: who wins where? (2 minutes, difficulty 1)
 #
-# Before you look: which of the two *single* models will translate each pair better? Decide from the training sizes
-# above, replace each `None` by `"tau=1"` or `"tau=5"` (write the six by hand, or one line), and run both cells.
+# Before you look at the results: which of the two *single* models will translate each pair better? Use the training sizes
+# above. Replace each `None` by `"tau=1"` or `"tau=5"` (write the six values by hand, or use one line of code), and run both
+# cells.
 
 # %% tags=["exercise"]
 prediction = {pair: None for pair in corpus.pairs}
@@ -86,32 +92,33 @@ prediction = {pair: "tau=1" if n > 300 else "tau=5" for pair, n in zip(corpus.pa
 print(prediction)
 
 # %% tags=["check"]
-check_winners(prediction, one, five)
+l00.checks.check_winners(prediction, one, five)
 
 # %% [markdown]
 # ## BLEU per language
 #
-# BLEU compares a translation with a reference, 0 to 100, higher is better. HRL is the mean of the three large
-# languages, LRL of the three small ones.
+# BLEU compares a translation with a reference. It goes from 0 to 100; higher is better. HRL is the mean of the three large
+# languages, LRL the mean of the three small ones.
 
 # %% tags=["result-table"]
 print(pmd.bleu_table([one, five, auto]).to_text())
 
 # %%
-print(stories.gains(one, five, auto))
+print(l00.stories.gains(one, five, auto))
 
 # %% [markdown]
 # ## The frontier
 #
-# Each model is a point: how good on small languages (right), how good on large ones (up). The gray line joins the single
-# models; arrows lead from each to the student that began as its twin. This is the first figure of the paper, in small.
+# Each model is a point: further to the right is better on small languages, further up is better on large ones. The gray line
+# joins the single models. Each arrow goes from a single model to the student that started as its twin. This is a small version
+# of the first figure of the paper.
 
 # %%
-figures.frontier_of([one, five, auto])
+frontier_of([one, five, auto])
 
 # %% [markdown]
-# The same picture to play with: untick a method and see what is left. (Without a running kernel only the figure above
-# is shown.)
+# Here you can change the same picture: untick a method and see what is left. (Without a running kernel you see only the figure
+# above.)
 
 # %% tags=["widget"]
 widgets.frontier_picker([one, five, auto])
@@ -123,39 +130,42 @@ widgets.frontier_picker([one, five, auto])
 #
 # $$(1-\alpha_i[\ell])\,\mathcal{L}_{ce} + \alpha_i[\ell]\,\mathcal{L}_{kd} \tag{Eq. 4}$$
 #
-# the first term asks for the reference translation, the second for the other model's opinion of every next word. How
-# much to listen, $\alpha_i[\ell]$, is decided per student and per language: every now and then Auto-PMD copies the student
-# three times, trains the copies for a moment with all weights raised, lowered or kept, looks at the loss on held-out
-# sentences language by language, throws the copies away and keeps the best action for each language.
+# The first term asks for the reference translation. The second term asks the student to give every next word the probability
+# that the other model gives it. The weight $\alpha_i[\ell]$ says how much the student listens to the other model. Each student
+# has its own weight for each language, and Auto-PMD chooses these weights by trial, again and again during training. It makes
+# three copies of the student. It trains each copy for a short time: one with all weights raised, one with all weights lowered,
+# one with the weights kept. Then it measures the loss of each copy on held-out sentences, language by language, keeps the best
+# action for each language, and throws the copies away.
 
 # %%
-figures.alphas_of(auto)
+alphas_of(auto)
 
 # %% [markdown]
-# **What to notice.** Distillation starts after three tenths of the run (a teacher who knows nothing has nothing to teach). Do the
-# small languages end with larger weights than the large ones, as the paper found? For which student?
+# **What to notice.** Distillation starts after three tenths of the run, because a teacher that knows nothing has nothing to
+# teach. Do the small languages end with larger weights than the large ones, as the paper found? For which student?
 
 # %%
-figures.dev_loss_of([one, five, auto])
+dev_loss_of([one, five, auto])
 
 # %% [markdown]
-# **What to notice.** Held-out loss, lower is better. A curve that has passed its star and rises again *overfits*: the model
-# still gets better on its few training sentences and worse on everything else. Look at the two smallest languages. On
-# Romanian Auto-PMD's students, who also listen to a model that has *not* seen those sentences so often, stay below the
-# single models. On Turkish they begin below, too; but in the stored run both end with a weight of .99 there: each
-# listens to the other and hardly to anything else, and up they go together. Then compare with the frontier above: a
-# lower loss and a higher BLEU are not the same thing. Loss asks how much probability the right sentence gets, BLEU only
-# looks at the sentence that gets the most.
+# **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
+# *overfits*: it still gets better on its few training sentences, and it gets worse on everything else. Look at the two smallest
+# languages. On Romanian, Auto-PMD's students stay below the single models; they also listen to a model that has *not* seen
+# those sentences so often. On Turkish they begin below the single models, too. But in the stored run both students end with a
+# weight of 0.99 there: each listens to the other and hardly to anything else, and both losses rise together. Then compare with
+# the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives to
+# the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
 
 # %% [markdown]
 # ## When does it help?
 #
-# One run proves little. Here are more, trained by `benchmarks/toy_regimes.py` with this lesson's settings and stored
-# beside this notebook; the line above the table says how many seeds each world has. In the world **longtail** (this lesson's) the smallest languages have 30
-# sentences and overfit. In the world **toy** they have hundreds, and after the same number of updates nothing overfits.
+# One run proves little. Here are more runs. `benchmarks/toy_regimes.py` trained them with this lesson's settings, and the
+# results are stored beside this notebook; the line above the table says how many seeds each world has. In the world
+# **longtail** (the one of this lesson) the smallest languages have 30 sentences, and the models overfit on them. In the world
+# **toy** the smallest languages have hundreds of sentences, and after the same number of updates no model overfits.
 
 # %%
-stored = stories.Regimes.load(Path("results") / "toy_regimes.json")
+stored = l00.stories.Regimes.load(Path("results") / "toy_regimes.json")
 print(stored.table().to_text())
 
 # %%
@@ -167,7 +177,8 @@ print(stored.reading())
 # %% [markdown]
 # ## The map
 #
-# The paper's symbols, where they stand in it, what they are called in the code, and which lesson explains them.
+# This table lists the paper's symbols, where the paper defines them, their names in the code, and the lesson that explains
+# them.
 
 # %%
 notation_table()
@@ -175,14 +186,14 @@ notation_table()
 # %% [markdown]
 # ## Takeaways
 #
-# - Sampling moves *along* a frontier: what one language wins, another loses.
-# - Distillation between two differently sampled models can give each a share of the other's strength. It pays where a
-#   language overfits, and costs where it is still being learned; so weights must differ by language and over time.
-# - In this small world the gain is in held-out loss. What BLEU says of it stands above, seed by seed: the paper's result
-#   is from models hundreds of times larger, trained for days, and is neither proved nor refuted here.
-# - It also costs: two models, a teacher's forward pass for every distilled batch, and three short trainings per search.
-#   Whether one larger or longer-trained model would do as well is a fair question, and later lessons ask it.
-# - Read results like these twice: once for the size of a difference, once for whether all seeds agree on its sign.
+# - Sampling moves a model *along* a frontier: what one language wins, another loses.
+# - Distillation between two differently sampled models can give each a part of the other's strength. It pays where a language
+#   overfits, and it costs where the model is still learning a language. So the weights must differ by language and over time.
+# - In this small world the gain is in held-out loss. The tables above say, seed by seed, what happens to BLEU. The paper's
+#   models are hundreds of times larger and were trained for days; this lesson neither proves nor refutes the paper's result.
+# - Auto-PMD also costs more: two models, a teacher's forward pass for every distilled batch, and three short trainings per
+#   search. Would one larger model, or one that is trained longer, do as well? The question is fair, and later lessons ask it.
+# - Read results like these twice: once for the size of a difference, and once for whether all seeds agree on its sign.
 #
-# **Where to go next.** The code of this lesson is `pmd_lite/training/trainer.py` (Alg. 1) and
-# `pmd_lite/training/trial.py` (Alg. 2); the equations are in the paper's sections 2.1, 3.1 and 3.3.
+# **Where to go next.** The code of this lesson is `pmd_lite/training/trainer.py` (Alg. 1) and `pmd_lite/training/trial.py`
+# (Alg. 2). The equations are in sections 2.1, 3.1 and 3.3 of the paper.

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 03 A Transformer you can read
 #
-# > **You will**: compute attention with your own hands, write both of its masks, read the shape of every tensor on the
-# > way from words to probabilities, look into the heads of a trained model, and prove that our 440 lines are the same
-# > network as PyTorch's and Hugging Face's. **Time**: about one minute on two CPU cores, forty with the exercises.
-# > **Difficulty**: 2 of 5. **You need**: lesson 01; matrix products.
+# > **You will**: compute attention yourself, write both of its masks, read the shape of every tensor from the words to the
+# > probabilities, look into the heads of a trained model, and prove that our 440 lines are the same network as PyTorch's and
+# > Hugging Face's. **Time**: about one minute on two CPU cores, forty with the exercises. **Difficulty**: 2 of 5. **You need**:
+# > lesson 01; matrix products.
 #
 # **Contents**: what the model is asked · a weighted average · exercise: attention · who may look where · exercise: causal
 # mask · exercise: torch's way · reading shapes · inside a trained model · where words stand · exercise: positions ·
@@ -13,29 +13,25 @@
 # %% [markdown]
 # ## What the model is asked
 #
-# Pareto Mutual Distillation would work with any model that gives a probability to every possible next word. The paper
-# says so, and then takes the usual one: the Transformer of Vaswani et al. (2017), in its "base" size (section 4.1,
-# appendix C). Its one question is, given the source sentence $x$ and the translation so far $y_{<t}$: *what comes next?*
+# Pareto Mutual Distillation would work with any model that gives a probability to every possible next word. The paper says so,
+# and then uses the most common one: the Transformer of Vaswani et al. (2017), in its "base" size (section 4.1, appendix C). The
+# model answers one question. Given the source sentence $x$ and the translation so far $y_{<t}$, *what comes next?*
 #
 # $$P_\theta(y_t \mid y_{<t}, x) = \mathrm{softmax}\big(\text{logits}_t\big)$$
 #
-# Every student and every teacher of this course is one of these. So it is worth an hour to know it inside out.
+# Every student and every teacher of this course is such a model. So it is worth an hour to understand it completely.
 
 # %%
-import dataclasses
 import math
 from pathlib import Path
 
 import torch
 
 import pmd_lite as pmd
+from pmd_kit import l03
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.model.layers import attend, positions_table
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.teaching import attention as looks
-from pmd_lite.teaching import figures_03, parity, widgets_03
-from pmd_lite.teaching.checks import lesson03
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -46,15 +42,16 @@ runs_in = Path("runs") / f"lesson03-{size}"
 # %% [markdown]
 # ## A weighted average
 #
-# Attention is how a word gets to know about the other words. Each word asks with a *query* $q$; each word answers with a
-# *key* $k$, which says what it has to offer, and a *value* $v$, the offer itself. How well query and key fit together is their
-# dot product. Softmax turns these scores into weights that add up to 1, and the answer is the weighted average of values:
+# Attention lets a word get information about the other words. Each word asks with a *query* $q$. Each word answers with a *key*
+# $k$, which says what it has to offer, and a *value* $v$, which is the offer itself. The dot product of a query and a key is
+# their *score*: it says how well they fit together. Softmax turns the scores into weights that add up to 1, and the answer is
+# the weighted average of the values:
 #
 # $$\mathrm{attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_{\text{head}}}}\right) V
 # \tag{Vaswani et al., Eq. 1}$$
 #
 # By hand: one query, the three words of a sentence as keys, $d_{\text{head}}=4$. The keys are chosen so that the scores are
-# $\log 1$, $\log 2$ and $\log 3$; so the weights must be 1/6, 2/6 and 3/6.
+# $\log 1$, $\log 2$ and $\log 3$. So the weights must be 1/6, 2/6 and 3/6.
 
 # %%
 q = torch.tensor([[2.0, 0, 0, 0]])
@@ -65,16 +62,16 @@ weights = scores.softmax(dim=-1)
 print("weights", weights, "answer", weights @ v)  # the answer: (1 * 6 + 3 * 6) / 6 and (2 * 6 + 3 * 6) / 6
 
 # %% [markdown]
-# Why the square root? If the entries of $q$ and $k$ are of size 1, their dot product is a sum of $d_{\text{head}}$ random
-# terms and of size $\sqrt{d_{\text{head}}}$. Left as large as that, softmax would give nearly everything to one word, and
-# the gradient of a softmax that has made up its mind is almost zero.
+# Why do we divide by the square root? If the entries of $q$ and $k$ are of size 1, their dot product is a sum of
+# $d_{\text{head}}$ random terms, and its size is $\sqrt{d_{\text{head}}}$. With scores as large as that, softmax would give
+# nearly all the weight to one word. Then the gradient of the softmax would be almost zero.
 
 # %% [markdown]
 # ### Exercise 1: attention (8 minutes, difficulty 2)
 #
-# Write it for whole batches. `q` is `[batch, heads, q_len, d_head]`; `k` and `v` are `[batch, heads, k_len, d_head]`; `mask`
-# is `[batch, 1, 1, k_len]`, True where a key may be looked at. The answer has the shape of `q`. What score must a hidden
-# key have, so that its weight becomes exactly zero?
+# Write attention for whole batches. `q` is `[batch, heads, q_len, d_head]`; `k` and `v` are `[batch, heads, k_len, d_head]`;
+# `mask` is `[batch, 1, 1, k_len]`, True where a query may look at the key. The answer has the shape of `q`. Which score must a
+# hidden key have so that its weight becomes exactly zero?
 
 # %% tags=["exercise"]
 def attention(q, k, v, mask):
@@ -86,34 +83,37 @@ def attention(q, k, v, mask):
 
 
 # %% tags=["check", "points:3"]
-lesson03.ATTENTION.check(attention)
+l03.checks.ATTENTION.check(attention)
 ### BEGIN HIDDEN TESTS
-lesson03.ATTENTION.grade(attention, seed=3)
+l03.checks.ATTENTION.grade(attention, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library does this in one place, `attend`. The small example again, now as a batch of two languages. The Turkish
-# sentence has two words only; its row is filled up with a pad, and the mask hides it.
+# The library does this in one place, the function `attend`. Here is the small example again, now as a batch of two languages.
+# The Turkish sentence has only two words. Its row is filled up with a pad, and the mask hides the pad.
 
 # %%
+from pmd_lite.model.layers import attend, positions_table
+
 mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]  # French, Turkish
 batch = [x.expand(2, 1, -1, -1) for x in (q, k, v)]  # [batch=2, heads=1, len, d_head]
 print(attend(*batch, mask=mask)[:, 0, 0])
 
 # %% [markdown]
-# **What to notice.** The first row is what we had. In the second the weights are 1/3 and 2/3: what the pad would have
-# taken is shared out among the real words, in proportion. A mask that set hidden scores to 0 would not do that.
+# **What to notice.** The first row is the same as before. In the second row the weights are 1/3 and 2/3: the weight that the
+# pad would have taken goes to the real words, in proportion. A mask that sets the hidden scores to 0 would not do that.
 
 # %% [markdown]
 # ## Who may look where
 #
-# There are two reasons to hide something. *Pads* are no words. And in the decoder, the *future* must be hidden: in
-# training the whole reference translation goes in at once, and the word to predict at position $i$ stands in the input at
-# position $i+1$. Whoever may look there has nothing left to learn.
+# There are two reasons to hide something. First, *pads* are not words. Second, the decoder must not see the *future*. In
+# training the decoder gets the whole reference translation at once, and the word to predict at position $i$ is in the input at
+# position $i+1$. A decoder that may look there only has to copy this word, and learns nothing.
 #
 # ### Exercise 2: causal mask (3 minutes, difficulty 1)
 #
-# Return a boolean tensor `[length, length]`: row $i$ is True where query $i$ may look, at itself and everything before.
+# Return a boolean tensor `[length, length]`: row $i$ is True where query $i$ may look, that is, at itself and at everything
+# before it.
 
 # %% tags=["exercise"]
 def causal_mask(length):
@@ -123,18 +123,18 @@ def causal_mask(length):
 
 
 # %% tags=["check", "points:1"]
-lesson03.CAUSAL_MASK.check(causal_mask)
+l03.checks.CAUSAL_MASK.check(causal_mask)
 ### BEGIN HIDDEN TESTS
-lesson03.CAUSAL_MASK.grade(causal_mask, seed=3)
+l03.checks.CAUSAL_MASK.grade(causal_mask, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 3: torch's way (5 minutes, difficulty 2)
 #
-# PyTorch has the same function, much faster on a GPU: `torch.nn.functional.scaled_dot_product_attention(q, k, v,
-# attn_mask=...)`. Use it to let every query look at the real words only. This time you get no mask but the token ids of
-# the source, `src` of shape `[batch, k_len]`, and the id `pad` of the pads. Mind the shape of your mask: one that lacks an
-# axis can fit by accident.
+# PyTorch has the same function, and it is much faster on a GPU: `torch.nn.functional.scaled_dot_product_attention(q, k, v,
+# attn_mask=...)`. Use it to let every query look at the real words only. This time you do not get a mask. You get the token ids
+# of the source, `src` of shape `[batch, k_len]`, and the id `pad` of the pads. Be careful with the shape of your mask: a mask
+# that lacks an axis may fit by accident.
 
 # %% tags=["exercise"]
 def with_torch(q, k, v, src, pad):
@@ -145,19 +145,21 @@ def with_torch(q, k, v, src, pad):
 
 
 # %% tags=["check", "points:2"]
-lesson03.WITH_TORCH.check(with_torch)
+l03.checks.WITH_TORCH.check(with_torch)
 ### BEGIN HIDDEN TESTS
-lesson03.WITH_TORCH.grade(with_torch, seed=3)
+l03.checks.WITH_TORCH.grade(with_torch, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Reading shapes
 #
-# One attention finds one kind of relation. So a layer has several *heads*, each with queries, keys and values of its
-# own, each $1/h$ as wide as the model. They cost no more than a single wide one. Follow a batch of two sentences through
-# a small model and say each shape before you read it.
+# One attention finds one kind of relation. So a layer has several *heads*. Each head has its own queries, keys and values, and
+# each is $1/h$ as wide as the model, where $h$ is the number of heads. All heads together cost no more than a single wide one.
+# Follow a batch of two sentences through a small model, and say each shape before you read it.
 
 # %%
+from pmd_lite.model.transformer import Transformer
+
 torch.manual_seed(0)
 model = Transformer(vocab_size=1000, d_model=64, heads=4, encoder_layers=1, decoder_layers=1, ffn=256, pad=0).eval()
 src = torch.tensor([[11, 12, 13, 3], [14, 15, 3, 0]])  # ids; 3 is the end of a sentence, 0 the pad
@@ -181,8 +183,9 @@ for name, tensor in tensors.items():
 # %% [markdown]
 # ## Inside a trained model
 #
-# Untrained heads look everywhere a little. So we train one for a moment, on two languages with opposite habits: `fra` puts
-# adjectives behind their nouns, `tur` puts the verb at the end. Both into English, with 1,500 sentences each.
+# Untrained heads look at every word a little. So we train a model for a short time, on two languages with opposite habits:
+# `fra` puts adjectives after their nouns, and `tur` puts the verb at the end. The model translates both into English, and has
+# 1,500 sentences of each.
 
 # %%
 world = dict(beta=0.0, head=1500, nouns=30, verbs=12, adjectives=6)
@@ -191,9 +194,9 @@ run = pmd.train(corpus, "tau=1", out=runs_in / "two", vocab_size=900, score=Fals
 trained = run.model()
 
 # %% [markdown]
-# The library never keeps attention weights; it has no need of them. But there is a neat way to get them out of it: if the
-# values are the identity matrix, the weighted average of the values *is* the weights. `attention_weights` asks every
-# attention of the model that one question more.
+# The library never stores attention weights, because it does not need them. But there is a neat way to get them: if the values
+# are the identity matrix, the weighted average of the values *is* the weights. `attention_weights` asks this additional
+# question of every attention in the model.
 
 # %%
 print(attend(*batch[:2], torch.eye(3).expand(2, 1, 3, 3), mask=mask)[:, 0, 0])
@@ -203,48 +206,49 @@ shown = {}
 for pair in corpus.pairs:
     source, target = corpus.test[pair][28]
     print(f"{pair}  {source:42} means  {target}")
-    found = looks.views(trained, run.tokenizer, pair, source, target)
+    found = l03.attention.views(trained, run.tokenizer, pair, source, target)
     shown |= {f"{pair[:3]}, {name}": view for name, view in found.items()}
-widgets_03.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to source"])
+l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 to source"])
 
 # %% [markdown]
-# **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks
-# a piece that goes on with a word). Take the row that leads to "s", the beginning of "small": two heads look at *vabra*, which
-# stands *behind* its noun. The row that leads to "lamps" looks back at *pahagebes*. Nobody wrote down that adjectives
-# must change places; attention learned it. A head that has nothing to look for still has to spend its weight, and
-# likes to spend it on the language tag or the end of the sentence. The crosses are pads.
+# **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks a
+# piece that continues a word). Take the row that leads to "s", the beginning of "small": two heads look at *vabra*, which
+# stands *after* its noun. The row that leads to "lamps" looks back at *pahagebes*. We did not program that adjectives must
+# change places; attention learned it. A head that has nothing to look for must still spend its weight somewhere, and it often
+# spends it on the language tag or on the end of the sentence. The crosses are pads.
 
 # %%
-widgets_03.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
+l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
 
 # %% [markdown]
-# **What to notice.** The same model, the other language. To say "saw", whose first piece is "sa", it jumps to the verb at
-# the end of the sentence, and comes back to the middle for the object. Now the decoder's look at itself:
+# **What to notice.** This is the same model with the other language. To say "saw", whose first piece is "sa", the decoder jumps
+# to the verb at the end of the sentence. Then it comes back to the middle for the object. Next, see how the decoder looks at
+# its own words:
 
 # %%
-widgets_03.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
+l03.widgets.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
 
 # %% [markdown]
-# **What to notice.** The triangle of crosses is the causal mask of exercise 2. The first row has only itself to look at,
-# so all its weight is there, in every head.
+# **What to notice.** The triangle of crosses is the causal mask of exercise 2. The first row can look only at itself, so all
+# its weight is there, in every head.
 #
-# The same to play with: every attention of the model, head by head, with and without its mask. (Without a running kernel
-# only the figures above are shown.)
+# Here you can look at every attention of the model, head by head, with and without its mask. (Without a running kernel you see
+# only the figures above.)
 
 # %% tags=["widget"]
-widgets_03.attention_viewer(shown, start="fra, encoder 1")
+l03.widgets.attention_viewer(shown, start="fra, encoder 1")
 
 # %% [markdown]
 # ## Where words stand
 #
-# Attention is blind to order: shuffle the keys together with their values, and the average is the same. So every
-# embedding gets its position added, as a vector of sines and cosines that turn at different speeds:
+# Attention does not see the order of words: if we shuffle the keys together with their values, the average stays the same. So
+# we add its position to every embedding, as a vector of sines and cosines that turn at different speeds:
 #
 # $$\mathrm{pos}(t)_i = \sin\!\big(t \cdot 10000^{-2i/d}\big), \qquad \mathrm{pos}(t)_{d/2+i} =
 # \cos\!\big(t \cdot 10000^{-2i/d}\big), \qquad 0 \le i < d/2$$
 #
-# The first column turns by one radian from word to word, the last by little more than 1/10000: the hands of a clock, from
-# seconds to days. (Vaswani et al. let sines and cosines alternate. fairseq and we put them side by side.)
+# The first column turns by one radian from word to word, the last by little more than 1/10000. They are like the hands of a
+# clock, from seconds to days. (In Vaswani et al., sines and cosines alternate. fairseq and our library put them side by side.)
 #
 # ### Exercise 4: positions (6 minutes, difficulty 2)
 #
@@ -260,31 +264,31 @@ def positions(length, d_model):
 
 
 # %% tags=["check", "points:2"]
-lesson03.POSITIONS.check(positions)
+l03.checks.POSITIONS.check(positions)
 ### BEGIN HIDDEN TESTS
-lesson03.POSITIONS.grade(positions, seed=3)
+l03.checks.POSITIONS.grade(positions, seed=3)
 ### END HIDDEN TESTS
 
 # %%
-figures_03.position_similarity(
+l03.figures.position_similarity(
     positions_table(60, 64), [10, 30],
     alt="Dot products of positions 10 and 30 with positions 0 to 59: "
     "each is highest with itself and falls on both sides",
 )
 
 # %% [markdown]
-# **What to notice.** A position is most like itself, and both curves have the same shape, moved by 20: since
-# $\sin a \sin b + \cos a \cos b = \cos(a-b)$, the dot product depends on the *distance* of two words alone. That is what
-# a head needs that wants to look at "the word before me", wherever it is.
+# **What to notice.** A position is most similar to itself. Both curves have the same shape, and one is moved by 20: because
+# $\sin a \sin b + \cos a \cos b = \cos(a-b)$, the dot product depends only on the *distance* of two words. A head needs exactly
+# this if it wants to look at "the word before me", wherever that word is.
 
 # %% [markdown]
 # ## Before or after
 #
-# A layer never replaces what it gets; it adds to it. Where to put the normalisation is a choice with consequences:
+# A layer never replaces its input; it adds something to it. Where to put the normalisation is a choice with consequences:
 #
-# - **post** (Vaswani et al.): $x \leftarrow \mathrm{norm}(x + f(x))$. The sum is brought to size 1 again after each sublayer.
-# - **pre** (the authors' released code, and our default): $x \leftarrow x + f(\mathrm{norm}(x))$. The sum itself is left alone,
-#   and only normalised once, at the end of the stack.
+# - **post** (Vaswani et al.): $x \leftarrow \mathrm{norm}(x + f(x))$. The sum is brought back to size 1 after each sublayer.
+# - **pre** (the authors' released code, and our default): $x \leftarrow x + f(\mathrm{norm}(x))$. The sum itself is not
+#   changed; it is normalised only once, at the end of the stack.
 
 # %%
 def spread_after_each_layer(norm):
@@ -303,9 +307,10 @@ Table(
 )
 
 # %% [markdown]
-# **What to notice.** Post-norm keeps $x$ at size 1. In a pre-norm stack it grows: every layer adds its bit, and the word
-# that came in is still there in the sum, so that the gradient has a straight way down to it. Deep post-norm stacks lack that
-# way and need a careful warm-up. The price: to a sum that has grown, a late layer's bit is a smaller change.
+# **What to notice.** Post-norm keeps $x$ at size 1. In a pre-norm stack $x$ grows: every layer adds a part, and the word that
+# came in is still there in the sum. So the gradient has a straight way down to this word. Deep post-norm stacks do not have
+# this way and need a careful warm-up. Pre-norm also has a price: when the sum has grown, the part that a late layer adds is a
+# smaller change.
 
 # %% [markdown]
 # ## Every part and its size
@@ -318,19 +323,19 @@ rows = [
 Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parameter_count()]], best=None)
 
 # %% [markdown]
-# **What to notice.** There is *one* embedding table, and it holds more than a third of the numbers of this small model. It serves three
-# times: for source words, for target words, and, turned round, as the output layer, which compares the decoder's last
-# state with every word of the vocabulary. That is called *tying* (`tie="all"`). Positions are computed, not learned, so
-# they are not in the list.
+# **What to notice.** There is *one* embedding table, and it holds more than a third of the numbers of this small model. The
+# model uses it three times: for source words, for target words, and, transposed, as the output layer, which compares the
+# decoder's last state with every word of the vocabulary. This is called *tying* (`tie="all"`). Positions are computed, not
+# learned, so they are not in the list.
 #
 # ### Exercise 5: count (8 minutes, difficulty 2)
 #
-# Put your name between the quotes: you get a model of your own, `norm="pre"` and `tie="all"` like the one above. How many
-# parameters does it have? Work with the table above, not with the library; a formula in Python is a fine answer.
+# Put your name between the quotes. You get a model of your own, with `norm="pre"` and `tie="all"` like the one above. How many
+# parameters does it have? Work with the table above, not with the library. Your answer may be a formula in Python.
 
 # %% tags=["exercise"]
 student = "your name"
-shape = lesson03.your_shape(student)
+shape = l03.checks.your_shape(student)
 parameters = None
 ### BEGIN SOLUTION
 d, f = shape["d_model"], shape["ffn"]
@@ -345,15 +350,17 @@ parameters = table + shape["encoder_layers"] * encoder_layer + shape["decoder_la
 print(shape)
 
 # %% tags=["check", "points:2"]
-lesson03.parameters(student).check(parameters)
+l03.checks.parameters(student).check(parameters)
 ### BEGIN HIDDEN TESTS
-lesson03.parameters(student).grade(parameters, seed=3)
+l03.checks.parameters(student).grade(parameters, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# And the paper's model? On torch's device `meta`, tensors have shapes but no numbers, so it can be built on any laptop.
+# And the paper's model? On torch's device `meta`, tensors have shapes but no numbers, so any laptop can build the model.
 
 # %%
+import dataclasses
+
 rows = []
 for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
     config = pmd.preset(name)
@@ -366,15 +373,15 @@ for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
 Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best=None, digits=0)
 
 # %% [markdown]
-# **What to notice.** The layers of the paper's model hold 44 million numbers. To them comes a table of 64,000 pieces, 33
-# million more; the authors' released setting (`tie="decoder"`) gives the source a table of its own, and makes it 110 million
-# in all. Many languages are dear in vocabulary, not in layers.
+# **What to notice.** The layers of the paper's model hold 44 million numbers. The table of 64,000 pieces adds another 33
+# million. The authors' released setting (`tie="decoder"`) gives the source a table of its own, and then the model has 110
+# million numbers in all. In a model of many languages the vocabulary is expensive, not the layers.
 
 # %% [markdown]
 # ## The same network elsewhere
 #
-# Is this really *the* Transformer? The proof is to give the same weights to somebody else's and compare. First PyTorch's
-# own encoder layer, whose parts have other names, and whose padding mask has the opposite meaning.
+# Is this really *the* Transformer? To prove it, we give the same weights to another implementation and compare. We begin with
+# PyTorch's own encoder layer. Its parts have other names, and its padding mask has the opposite meaning.
 
 # %%
 names = {
@@ -395,11 +402,12 @@ theirs = torch_layer(x, src_key_padding_mask=~real)  # here True means "hide"
 print("equal at every real word:", torch.allclose(ours[real], theirs[real], atol=1e-5))
 
 # %% [markdown]
-# Then a whole model that others wrote: Marian, the translation model of Hugging Face's `transformers`, where that is
-# installed (nothing is downloaded). `pmd_lite/model/export.py` holds the list of its names and ours.
+# Next we compare a whole model that other people wrote: Marian, the translation model of Hugging Face's `transformers`. The
+# cell compares only where that library is installed; nothing is downloaded. `pmd_lite/exchange/huggingface.py` holds the list of
+# Marian's names and ours.
 
 # %%
-difference = parity.marian_difference()
+difference = l03.parity.marian_difference()
 if difference is None:
     print("transformers is not installed here, so there is nothing to compare with.")
 else:
@@ -408,12 +416,12 @@ else:
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is a weighted average; all the rest of a layer acts on each word alone.
-# - Pads and the future are hidden by scores of $-\infty$ *before* the softmax. Libraries disagree on whether True means
-#   "look" or "hide", and a mask with an axis missing may fit by accident: test masks on one padded sentence.
+# - Attention is a weighted average; all other parts of a layer act on each word alone.
+# - Scores of $-\infty$ *before* the softmax hide pads and the future. Libraries disagree on whether True means "look" or
+#   "hide", and a mask with an axis missing may fit by accident: test masks on one padded sentence.
 # - Positions come in as sines and cosines, whose dot product depends on distance alone.
-# - With a vocabulary for many languages, much of a model is its embedding table; tying decides how many there are.
-# - A port is proved by equal numbers: same weights, same logits.
+# - With a vocabulary for many languages, much of a model is its embedding table. Tying decides how many tables there are.
+# - Equal numbers prove that a port is right: same weights, same logits.
 #
-# **Where to go next.** The model's sizes are in appendix C of the paper; the code is `pmd_lite/model/layers.py` and
-# `pmd_lite/model/transformer.py`, about 440 lines that import nothing else of the library. Lesson 04 trains it.
+# **Where to go next.** The model's sizes are in appendix C of the paper. The code is `pmd_lite/model/layers.py` and
+# `pmd_lite/model/transformer.py`, about 440 lines that import nothing else from the library. Lesson 04 trains the model.

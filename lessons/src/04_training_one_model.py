@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 04 Training one model
 #
-# > **You will**: follow one number, the loss, from a row of probabilities to a trained model; smooth its target, normalise it
-# > by the right count, let the learning rate rise and fall; then kill a training in the middle and bring it back to the very
-# > same bits. **Time**: about four minutes on two CPU cores, fifty with the exercises. **Difficulty**: 2 of 5. **You need**:
-# > lessons 01 and 03; logarithms; what a gradient is.
+# > **You will**: follow one number, the loss, from a row of probabilities to a trained model; smooth its target, divide it by
+# > the right count, and let the learning rate rise and fall. Then you kill a training in the middle and bring it back to
+# > exactly the same bits. **Time**: about four minutes on two CPU cores, fifty with the exercises. **Difficulty**: 2 of 5.
+# > **You need**: lessons 01 and 03; logarithms; what a gradient is.
 #
 # **Contents**: what is minimised · exercise: perplexity · a softer target · exercise: smoothed · whose mean? · exercise:
 # gradient · up and down again · exercise: rate · does it matter? · killed in the middle · exercise: checkpoint · takeaways
@@ -12,40 +12,26 @@
 # %% [markdown]
 # ## What is minimised
 #
-# Lesson 03's Transformer gives every word of the vocabulary a probability. Training makes the probability of the word that
-# really comes next, the *gold* word, larger, by descending on
+# Lesson 03's Transformer gives every word of the vocabulary a probability. The word that really comes next is the *gold* word.
+# Training makes the probability of the gold word larger: it minimises, by gradient descent,
 #
 # $$\mathcal{L}_{ce} = \sum_{(x,y)} \sum_{i \le |y|} -\log p(y_i \mid x, y_{<i}; \theta) \tag{Eq. 1}$$
 #
-# A sum over all tokens of all sentences, in *nats*, because the logarithm is the natural one. By hand: the model gives the
-# gold words of a sentence of three tokens 1/2, 1/4 and 1. The loss is $\log 2 + \log 4 + 0 = 3 \log 2 = 2.079$ nats, or 0.693 per
-# token.
+# This is a sum over all tokens of all sentences. Its unit is the *nat*, because the logarithm is the natural one. By hand: the
+# model gives the gold words of a sentence of three tokens 1/2, 1/4 and 1. The loss is $\log 2 + \log 4 + 0 = 3 \log 2 = 2.079$
+# nats, or 0.693 per token.
 
 # %%
-import inspect
-import math
-import os
-import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.data.batching import collate
-from pmd_lite.data.tokenizer import train_tokenizer
-from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.distillation.losses import ce_loss, log_probs, nll
-from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.presets import PRESETS
-from pmd_lite.teaching import figures_04, small_training, widgets_04
-from pmd_lite.teaching.checks import lesson04
-from pmd_lite.training.learner import Learner
+from pmd_kit import l04
 from pmd_lite.training.snapshot import clone, differences
 
+# %%
 torch.set_num_threads(1)
 size = None  # papermill: -p size ci
 
@@ -54,16 +40,25 @@ size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson"
 runs_in = Path("runs") / f"lesson04-{size}"
 
 # %%
+from pmd_lite.distillation.losses import ce_loss, log_probs, nll
+
 logp = torch.tensor([[1 / 2, 1 / 4, 1 / 4], [1 / 4, 1 / 2, 1 / 4], [0, 0, 1]]).log()  # [tokens, vocab]
 gold = torch.tensor([0, 0, 2])  # [tokens]
 print(f"{nll(logp, gold):.3f} nats, {nll(logp, gold) / 3:.3f} per token")
 
 # %% [markdown]
-# What does a model lose that knows nothing? If it gives all $V$ words the same probability, $\log V$ per token. That is a
-# useful number: a freshly made model should start near it, and if it does not, something is wrong before training begins. Here
-# is one, on a real batch.
+# What is the loss of a model that knows nothing? If it gives all $V$ words the same probability, the loss is $\log V$ per
+# token. This is a useful number: a new model should start near it. If it does not, something is wrong before training begins.
+# Here is a new model, on a real batch.
 
 # %%
+import math
+
+from pmd_lite.data.batching import collate
+from pmd_lite.data.tokenizer import train_tokenizer
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.training.learner import Learner
+
 corpus, config = pmd.load_corpus("longtail"), pmd.preset("toy", dropout=0.0)
 tokenizer = train_tokenizer(corpus, config.tokenizer)
 encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
@@ -77,12 +72,13 @@ print(f"V = {tokenizer.vocab_size}, log V = {math.log(tokenizer.vocab_size):.2f}
 print(f"nats per token of the new model: {sums[2] / batch.tokens:.2f}")
 
 # %% [markdown]
-# Nats per token are easy to train on and hard to imagine. The **perplexity**, $e$ to their power, says the same as a number of
-# words: a perplexity of 20 is the doubt of somebody who chooses evenly among 20. With 0.693 nats it is 2.
+# Nats per token are easy to train on and hard to imagine. The **perplexity** is $e$ to their power, and says the same as a
+# number of words: with a perplexity of 20, the model is as unsure as if it chose evenly among 20 words. With 0.693 nats the
+# perplexity is 2.
 #
 # ### Exercise 1: perplexity (8 minutes, difficulty 2)
 #
-# `logp` is `[batch, trg_len, vocab]`, `gold` is `[batch, trg_len]` and padded with `pad` where a sentence is over. Return the
+# `logp` is `[batch, trg_len, vocab]`. `gold` is `[batch, trg_len]` and holds `pad` after the end of a sentence. Return the
 # perplexity per real token of the whole batch. (What should padding contribute, above and below the fraction bar?)
 
 # %% tags=["exercise"]
@@ -95,30 +91,31 @@ def perplexity(logp, gold, pad):
 
 
 # %% tags=["check", "points:2"]
-lesson04.PERPLEXITY.check(perplexity)
+l04.checks.PERPLEXITY.check(perplexity)
 ### BEGIN HIDDEN TESTS
-lesson04.PERPLEXITY.grade(perplexity, seed=4)
+l04.checks.PERPLEXITY.grade(perplexity, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library never has padding in its losses: a batch knows the places of its real tokens (`keep`, lesson 01), and only they
-# reach the output layer.
+# The library never has padding in its losses: a batch knows the places of its real tokens (`keep`, lesson 01), and only these
+# tokens reach the output layer.
 
 # %% [markdown]
 # ## A softer target
 #
-# Eq. 1 is never content. 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever. **Label smoothing** asks
-# for a little less: of the target's probability, $\varepsilon$ is taken from the gold word and shared by the $V-1$ others.
+# Eq. 1 is never content. A probability of 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever.
+# **Label smoothing** asks for a little less: it takes $\varepsilon$ of the target's probability from the gold word and shares
+# it among the $V-1$ other words.
 #
 # $$q(w) = \begin{cases} 1-\varepsilon & w = y_i \\ \varepsilon/(V-1) & \text{otherwise} \end{cases}
 # \qquad \mathcal{L} = -\sum_w q(w) \log p(w)$$
 #
-# The paper writes Eq. 1 and lists "label smoothing as 0.1" in its appendix C; where you read $\mathcal{L}_{ce}$, the training means
-# this. By hand, $V=5$, $\varepsilon=0.1$, gold word 2: the row is (.025, .025, .9, .025, .025).
+# The paper writes Eq. 1 and lists "label smoothing as 0.1" in its appendix C. Where you read $\mathcal{L}_{ce}$, the training
+# uses the smoothed loss. By hand, with $V=5$, $\varepsilon=0.1$ and gold word 2: the row is (0.025, 0.025, 0.9, 0.025, 0.025).
 #
 # ### Exercise 2: the smoothed target (5 minutes, difficulty 1)
 #
-# Make the table for `gold`, `[tokens]`: return a tensor `[tokens, vocab]`, a row $q$ for each token.
+# Make the table for `gold`, `[tokens]`: return a tensor `[tokens, vocab]` with a row $q$ for each token.
 
 # %% tags=["exercise"]
 def smoothed(gold, vocab, eps):
@@ -130,53 +127,56 @@ def smoothed(gold, vocab, eps):
 
 
 # %% tags=["check", "points:2"]
-lesson04.SMOOTHED.check(smoothed)
+l04.checks.SMOOTHED.check(smoothed)
 ### BEGIN HIDDEN TESTS
-lesson04.SMOOTHED.grade(smoothed, seed=4)
+l04.checks.SMOOTHED.grade(smoothed, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# For a vocabulary of 64,000 nobody fills such a table: all words but one have the same weight, so two sums are enough. The
-# library's `ce_loss` and the table agree:
+# With a vocabulary of 64,000 it is not necessary to fill such a table. All words but one have the same weight, so two sums are
+# enough. The library's `ce_loss` and the table agree:
 
 # %%
 logp = log_probs(torch.randn(6, 9, generator=torch.Generator().manual_seed(4)))
 gold = torch.tensor([0, 3, 3, 8, 1, 5])
-q = lesson04.smoothed_target(gold, 9, 0.1)
+q = l04.checks.smoothed_target(gold, 9, 0.1)
 print(torch.allclose(-(q * logp).sum(), ce_loss(logp, gold, 0.1)))
 
 # %% [markdown]
-# What does smoothing change? Take one token, let the model give the gold word $p$ and share the rest evenly:
+# What does smoothing change? Take one token. Let the model give the gold word $p$, and share the rest evenly among the other
+# words:
 
 # %%
 doubts = np.logspace(-4, -0.05, 160)
-figures_04.loss_of_confidence(
+l04.figures.loss_of_confidence(
     (1 - doubts).tolist(), [0, 0.1, 0.3], 400,
     alt="Loss over confidence: it falls to 0 without smoothing; with 0.1 and 0.3 it is lowest at 0.9, 0.7",
 )
 
 # %% [markdown]
-# **What to notice.** With $\varepsilon=0$ it never pays to stop. With $\varepsilon=0.1$ the best probability is 0.9, and more confidence
-# costs. The lowest value is not 0 but the *entropy* of the target, here about 0.9 nats, so smoothed losses cannot be
-# compared with plain ones. For that reason our dev losses, in every lesson, are plain nats per token, whatever was trained on.
+# **What to notice.** With $\varepsilon=0$ more confidence always pays. With $\varepsilon=0.1$ the best probability is 0.9, and
+# more confidence costs. The lowest value is not 0 but the *entropy* of the target, here about 0.9 nats, so we cannot compare
+# smoothed losses with plain ones. For this reason our dev losses, in every lesson, are plain nats per token, whatever loss the
+# model was trained on.
 
 # %% [markdown]
 # ## Whose mean?
 #
-# Eq. 1 is a sum, and a sum grows with the batch. So one divides; but by what? We divide by the number of real target tokens: then
-# every *token* weighs the same, in a long sentence as in a short one.
+# Eq. 1 is a sum, and a sum grows with the batch. So we divide it; but by what? We divide by the number of real target tokens.
+# Then every *token* has the same weight, in a long sentence as in a short one.
 #
-# Now the paper's batch is 64,000 tokens, which fits no memory. One computes the gradients of several *micro-batches*, adds
-# them up, and makes one update: **gradient accumulation**. If that is to equal the large batch, each micro-batch must be divided
-# by the tokens of *all of them together*. By hand: two micro-batches of 1 and 3 tokens, with losses 4, and 1, 1, 1. The mean over
-# all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 = 2.5: the lonely token counts three times as much as any other.
+# The paper's batch is 64,000 tokens, which is too large for the memory. The solution is **gradient accumulation**: we compute
+# the gradients of several *micro-batches*, add them up, and make one update. The result equals that of the large batch only if
+# we divide each micro-batch by the tokens of *all of them together*. By hand: two micro-batches have 1 and 3 tokens, with
+# losses 4, and 1, 1, 1. The mean over all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 = 2.5: here the single
+# token counts three times as much as any other.
 #
 # ### Exercise 3: the gradient of an update (10 minutes, difficulty 3)
 #
 # Here the model is one matrix. `weight` is `[features, vocab]`; `batches` is a list of micro-batches `(x, gold)` with `x` of
 # shape `[tokens, features]`; the logits are `x @ weight`. Return the gradient of the mean loss over all tokens of all
-# micro-batches (plain cross-entropy, no smoothing), with one forward and backward pass per micro-batch. You may use
-# `torch.nn.functional.cross_entropy` and `torch.autograd.grad` or `.backward()`; leave the `weight` you are given as it is.
+# micro-batches (plain cross-entropy, no smoothing). Use one forward and backward pass per micro-batch. You may use
+# `torch.nn.functional.cross_entropy` and `torch.autograd.grad` or `.backward()`. Do not change the `weight` that you are given.
 
 # %% tags=["exercise"]
 def gradient(weight, batches):
@@ -191,14 +191,14 @@ def gradient(weight, batches):
 
 
 # %% tags=["check", "points:3"]
-lesson04.GRADIENT.check(gradient)
+l04.checks.GRADIENT.check(gradient)
 ### BEGIN HIDDEN TESTS
-lesson04.GRADIENT.grade(gradient, seed=4)
+l04.checks.GRADIENT.grade(gradient, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The same with the real model. Four short sentences and twelve long ones, as one batch and as two micro-batches; the library's
-# `Learner.accumulate` is told the tokens of the whole update.
+# Now the same with the real model. We take four short sentences and twelve long ones, as one batch and as two micro-batches. We
+# tell the library's `Learner.accumulate` how many tokens the whole update has.
 
 # %%
 by_length = np.argsort(french.trg.lengths, kind="stable")
@@ -223,22 +223,24 @@ for name, other in (("accumulated", accumulated), ("mean of means", mean_of_mean
     print(f"{name}: {'equal up to rounding' if off < 1e-4 else f'off by {off:.0%} of its length'}")
 
 # %% [markdown]
-# **What to notice.** The wrong gradient is not small or large, it points elsewhere, and no error message will tell. In a
-# multilingual model there is more to it. Each micro-batch holds one language pair; a pair with short sentences, or the last crumb
-# of a tiny corpus, would be heard louder than its sampling probability says. (The authors' code divides by all target tokens
-# of all its GPUs, as we do. And `micro` above is there for dropout, which needs a different random mask in every micro-batch.)
+# **What to notice.** The wrong gradient is not just too small or too large. It points in another direction, and no error
+# message tells us so. In a multilingual model the fault does more harm. Each micro-batch holds one language pair. A pair with
+# short sentences, or the tiny last batch of a small corpus, would have more influence than its sampling probability says. (The
+# authors' code divides by all target tokens of all its GPUs, as we do. The argument `micro` above is there for dropout, which
+# needs a different random mask in every micro-batch.)
 
 # %% [markdown]
 # ## Up and down again
 #
 # Adam divides each step by the size of recent gradients. At the first update it has seen one gradient and knows nothing: every
-# weight moves by the full learning rate, in a direction that one batch suggests. So one begins with small steps, the **warm-up**,
-# and later, when there is less to be found, makes them smaller again. The usual schedule is that of Vaswani et al. (2017),
-# a straight line up and an inverse square root down:
+# weight moves by the full learning rate, in a direction that one batch suggests. So training begins with small steps; this is
+# the **warm-up**. Later, when there is less to find, the steps become smaller again. The usual schedule is that of Vaswani et
+# al. (2017), a straight line up and an inverse square root down:
 #
 # $$\eta(t) = \eta_{peak} \cdot \min\left(\frac{t}{w}, \sqrt{\frac{w}{t}}\right), \qquad t = 1, 2, \dots \text{ counts updates.}$$
 #
-# By hand, $\eta_{peak} = 0.004$ and $w = 150$: at $t=75$ half of the peak, 0.002; at $t=600$, four times the warm-up, half of it again.
+# By hand, with $\eta_{peak} = 0.004$ and $w = 150$: at $t=75$ the rate is half of the peak, 0.002. At $t=600$, four times the
+# warm-up, it is again half of the peak.
 #
 # ### Exercise 4: rate (4 minutes, difficulty 1)
 
@@ -250,29 +252,29 @@ def rate(t, peak, warmup):
 
 
 # %% tags=["check", "points:1"]
-lesson04.RATE.check(rate)
+l04.checks.RATE.check(rate)
 ### BEGIN HIDDEN TESTS
-lesson04.RATE.grade(rate, seed=4)
+l04.checks.RATE.grade(rate, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Half the peak and a longer warm-up, beside the toy preset's schedule:
+# Here is a schedule with half the peak and a longer warm-up, beside the schedule of the toy preset:
 
 # %%
-widgets_04.rate_figure(peak=0.002, warmup=400)
+l04.figures.rate_figure(peak=0.002, warmup=400)
 
 # %% [markdown]
-# **What to notice.** Left of the top, the warm-up decides the slope; right of it only the product $\eta_{peak}\sqrt{w}$ counts. Two
-# schedules with the same product have the same tail: 0.004 and 150 end as 0.049 and 1 do, which is the same curve without
-# its warm-up.
+# **What to notice.** Left of the top, the warm-up decides the slope. Right of it only the product $\eta_{peak}\sqrt{w}$ counts.
+# Two schedules with the same product have the same tail: a peak of 0.004 with a warm-up of 150 ends like a peak of 0.049 with a
+# warm-up of 1, which is the same curve without its warm-up.
 #
-# The same picture to play with. (Without a running kernel only the figure above is shown.)
+# Here you can change the same picture. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_04.rate_sliders()
+l04.figures.rate_sliders()
 
 # %% [markdown]
-# Vaswani et al. write the same with $d_{model}^{-1/2}$ in the place of a peak. For a model of 512 and a warm-up of 4,000:
+# Vaswani et al. write the same schedule with $d_{model}^{-1/2}$ instead of a peak. For a model of 512 and a warm-up of 4,000:
 
 # %%
 vaswani = 512**-0.5 * min(4000**-0.5, 4000 * 4000**-1.5)
@@ -280,9 +282,13 @@ print(f"their peak: {vaswani:.4f}; the paper's: 0.0015, {0.0015 / vaswani:.1f} t
 
 # %% [markdown]
 # Appendix C gives the peak, 0.0015, and says "the same learning rate schedule as Vaswani et al."; it does not say how long the
-# warm-up is. The released scripts have 4,000 updates. Here is the appendix beside the two presets that we use most:
+# warm-up is. The released scripts use 4,000 updates. The table shows the values of the appendix (`wmt6`) beside the two presets
+# that we use most:
 
 # %%
+from pmd_lite.config import PRESETS
+from pmd_lite.evaluation.tables import Table, mean_spread
+
 rows = []
 for name in ("wmt6", "small", "toy"):
     optim, train, model = PRESETS[name].optim, PRESETS[name].train, PRESETS[name].model
@@ -292,21 +298,21 @@ columns = ["preset", "peak", "warm-up", "Adam's betas", "smoothing", "tokens an 
 Table(columns, rows, best=None)
 
 # %% [markdown]
-# **What to notice.** Betas and smoothing are the same everywhere; peak, warm-up and batch are not, and belong together. The toy
-# model is tiny and bears a larger rate, which it also needs, with updates as few and small as these. "Batch size 64K" is 8
-# micro-batches of 8,192 tokens here, on whatever number of devices.
+# **What to notice.** Betas and smoothing are the same everywhere. Peak, warm-up and batch are not; they belong together. The
+# toy model is tiny and tolerates a larger learning rate. It also needs one, because its updates are few and small. "Batch size
+# 64K" is 8 micro-batches of 8,192 tokens here, on any number of devices.
 
 # %% [markdown]
 # ## Does it matter?
 #
-# Four ways to train the same model on the six toy languages, all with $\tau=5$ and reading the same number of tokens:
+# We train the same model in four ways on the six toy languages, all with $\tau=5$ and the same number of tokens:
 #
 # - *as it should be*: the toy preset;
 # - *no label smoothing*: $\varepsilon = 0$;
 # - *no warm-up*: the same learning rates, except in the first 150 updates, which follow $0.049/\sqrt{t}$ as all others do;
 # - *four micro-batches*: a quarter of the updates, each of four micro-batches, and a quarter of the warm-up.
 #
-# Two seeds each, because one is none.
+# We train each with two seeds, because one seed shows no spread.
 
 # %%
 steps, every = (600, 60) if size == "lesson" else (12, 4)
@@ -335,11 +341,11 @@ for name, of in trained.items():
     read[name] = np.cumsum([sum(line["tokens"]) for line in of[0].evaluations()]).tolist()
     means[name] = [[np.mean(line["dev_loss"]) for line in run.evaluations()] for run in of]
 ends = "; ".join(f"{name} {np.mean([curve[-1] for curve in curves]):.2f}" for name, curves in means.items())
-figures_04.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds each. At the end: {ends}")
+l04.figures.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds each. At the end: {ends}")
 
 # %% [markdown]
-# The end of these curves, and for the largest and the smallest pair also the loss on the sentences of the last stretch of
-# training:
+# The table shows the end of these curves. For the largest and the smallest pair it also shows the loss on the training
+# sentences, measured since the evaluation before:
 
 # %%
 def at_the_end(of, kind, pair):
@@ -358,37 +364,40 @@ caption = "Nats per token at the last evaluation, mean and standard deviation ov
 Table(columns, rows, best={"dev, all pairs": "min"}, caption=caption)
 
 # %% [markdown]
-# **What to notice.** Without warm-up the loss falls *faster* at first, below 3 nats where the preset has 3.5. Two
-# evaluations later it is overtaken, and it ends half a nat behind: the large blind steps led to a place out of which
-# 600 updates do not lead. Four micro-batches read the same text in a quarter of the steps, and end as far behind. Large
-# updates are for those who can compute their parts side by side; they want a larger learning rate, too, which they were
-# not given here. To the dev loss, label smoothing makes no difference that two seeds could show.
+# **What to notice.** Without warm-up the loss falls *faster* at first, below 3 nats where the preset has 3.5. Two evaluations
+# later the preset is better, and at the end the training without warm-up is half a nat behind: its large blind steps led to a
+# place that it cannot leave within 600 updates. The training with four micro-batches reads the same text in a quarter of the
+# steps, and ends as far behind. Large updates are useful if you can compute their parts side by side; they also need a larger
+# learning rate, which they did not get here. Label smoothing makes no difference to the dev loss that two seeds could show.
 #
-# Then the two pairs. On French the training loss is *above* the dev loss. No mistake: it is measured with dropout on, and over a
-# stretch in which the model was still getting better. On Turkish, of which there are thirty sentences, it is the other way
-# round, 0.6 against 1.6: learnt by heart. The two trainings that fell behind have not come so far; all they know, they know of all
-# languages alike. (Curves for each pair, and what to do about small ones, fill the rest of the course.)
+# Now look at the two pairs. On French the training loss is *above* the dev loss. This is not a mistake: the training loss is
+# measured with dropout on, and over a period in which the model was still improving. On Turkish, which has thirty sentences, it
+# is the other way round, 0.6 against 1.6: the model has memorised them. The two trainings that fell behind have not got so far;
+# what they know, they know about all languages alike. (Curves for each pair, and what to do about small ones, fill the rest of
+# the course.)
 
 # %% [markdown]
 # ## Killed in the middle
 #
-# Trainings die: the notebook is closed, the machine restarts, the time on the cluster is over. A checkpoint on disk brings
-# the weights back. But the weights are a model, not a training. To find out what else there is, take a training so small that it can
-# be read at one look:
+# Trainings die: the notebook is closed, the machine restarts, the time on the cluster is over. A checkpoint on disk brings the
+# weights back. But the weights are a model, not a training. To find out what else a training needs, take one that is so small
+# that you can read it at a glance:
 
 # %%
-print(inspect.getsource(small_training.SmallTraining))
+import inspect
+
+print(inspect.getsource(l04.small_training.SmallTraining))
 
 # %% [markdown]
 # ### Exercise 5: checkpoint (12 minutes, difficulty 3)
 #
-# Return a dictionary with all that a *new process* needs to go on as if nothing had happened. `load` puts back what it finds under
-# these names: `weights`, `optimizer`, `updates`, `order`, `generator`, `lr`. Five of them are needed and one is not. (A
-# `torch.Generator` has `get_state()`, an optimiser `state_dict()`.)
+# Return a dictionary with everything that a *new process* needs to continue as if nothing had happened. `load` restores what it
+# finds under these names: `weights`, `optimizer`, `updates`, `order`, `generator`, `lr`. Five of them are needed and one is
+# not. (A `torch.Generator` has `get_state()`, an optimiser `state_dict()`.)
 #
-# The check really does it: it trains, calls your function, *trains on*, then makes a new training, loads what you returned,
-# repeats the same updates and compares the weights bit by bit. So ask yourself what happens to a tensor that you have put into
-# the dictionary while training goes on.
+# The check really does this. It trains, calls your function, and *continues to train*. Then it makes a new training, loads what
+# you returned, repeats the same updates, and compares the weights bit by bit. So ask yourself: what happens to a tensor in your
+# dictionary while the training continues?
 
 # %% tags=["exercise"]
 def checkpoint(training):
@@ -406,38 +415,47 @@ def checkpoint(training):
 
 
 # %% tags=["check", "points:3"]
-lesson04.CHECKPOINT.check(checkpoint)
+l04.checks.CHECKPOINT.check(checkpoint)
 ### BEGIN HIDDEN TESTS
-lesson04.CHECKPOINT.grade(checkpoint, seed=4)
+l04.checks.CHECKPOINT.grade(checkpoint, seed=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# What does each of the five matter? The same restart, one part forgotten at a time; how far are the weights from where they should be?
+# Why does each of the five matter? We make the same restart and forget one part at a time. How far are the weights from where
+# they should be?
 
 # %%
-right = small_training.restarted(small_training.checkpoint, seed=1, before=7, after=5)
+right = l04.small_training.restarted(l04.small_training.checkpoint, seed=1, before=7, after=5)
 rows = []
 for name in ("weights", "optimizer", "updates", "order", "generator"):
 
     def all_but_one(training, name=name):
-        return {part: value for part, value in small_training.checkpoint(training).items() if part != name}
+        return {part: value for part, value in l04.small_training.checkpoint(training).items() if part != name}
 
-    off = small_training.restarted(all_but_one, seed=1, before=7, after=5) - right
+    off = l04.small_training.restarted(all_but_one, seed=1, before=7, after=5) - right
     rows.append([name, off.abs().max().item()])
 Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3)
 
 # %% [markdown]
-# **What to notice.** Whoever forgets the weights notices. Whoever forgets Adam's moments, the order or the random generator gets a
-# training that looks perfectly healthy and is another one. That matters here more than elsewhere: Auto-PMD makes *trials*, short
-# trainings that must be undone without a trace (lesson 10), and the released code's were not, because it kept references.
+# **What to notice.** If you forget the weights, you notice it. If you forget Adam's moments, the order or the random generator,
+# you get a training that looks perfectly healthy but is a different one. This matters more here than elsewhere. Auto-PMD makes
+# *trials*, short trainings that must be undone without a trace (lesson 10). The released code did not undo them completely,
+# because it kept references.
 #
-# The library has fewer things to remember. Dropout of every update is drawn from a seed made of (seed, update, micro-batch), and the
-# order of a pass from (seed, pair, pass). A number that can be computed again need not be saved, and cannot be forgotten.
+# The library has fewer things to remember. It draws the dropout of every update from a seed made of (seed, update,
+# micro-batch), and the order of a pass from (seed, pair, pass). A number that can be computed again need not be saved, and
+# cannot be forgotten.
 #
-# Now the real thing, without mercy. A second process trains; as soon as it has written its first checkpoint we kill it, in
+# Now the real thing, without mercy. A second process trains. As soon as it has written its first checkpoint we kill it,
 # whatever it is doing, with a signal that no program can catch.
 
 # %%
+import os
+import shutil
+import subprocess
+import sys
+import time
+
 short_run = dict(steps=60, eval_every=10, d_model=32, beam=1)
 if size == "ci":
     short_run = dict(steps=9, eval_every=3, d_model=16, beam=1)
@@ -463,7 +481,7 @@ process.wait()
 print("had it finished when it was killed?", pmd.Run(killed).dir.finished)
 
 # %% [markdown]
-# The same command once more goes on from the files that are left. Beside it, a run that nobody disturbs.
+# The same command, started again, continues from the files that are left. Beside it we train a run that nothing disturbs.
 
 # %%
 for place in (killed, undisturbed):
@@ -479,12 +497,12 @@ print("weights that differ in any bit:", list(differences(*weights)))
 print("anything else (Adam, data, schedule) that differs:", list(differences(*others)))
 
 # %% [markdown]
-# **What to notice.** Two empty lists. What made it possible, besides saving everything, is how the files are written: each under a
-# temporary name, flushed to disk, then renamed, and a checkpoint counts only from the moment when the little file `LATEST`
-# names it. So a kill between any two operations leaves the old checkpoint or the new one, never half of one.
-# `tests/test_resume.py` tries every such moment.
+# **What to notice.** Two empty lists. The training saves everything, and it also writes its files with care. It writes each
+# file under a temporary name, flushes it to disk, and then renames it. A checkpoint counts only from the moment when the little
+# file `LATEST` names it. So a kill between any two operations leaves the old checkpoint or the new one, never half of one.
+# `tests/paper/test_resume.py` tries every such moment.
 #
-# Run directories are the unit of everything in this course: here is what such a directory holds.
+# All work in this course is kept in run directories. Here is what such a directory holds.
 
 # %%
 files = [path.relative_to(killed) for path in killed.rglob("*") if path.is_file() and path.name[0] != "."]
@@ -493,11 +511,16 @@ print("\n".join(sorted(path.as_posix() for path in files)))
 # %% [markdown]
 # ## Takeaways
 #
-# - The loss is a sum of nats over real target tokens; perplexity is $e$ to its mean. An untrained model loses about $\log V$.
-# - Label smoothing asks for $1-\varepsilon$ instead of certainty. Smoothed and plain losses cannot be compared; we report plain ones.
+# - The loss is a sum of nats over real target tokens; perplexity is $e$ to its mean. An untrained model has a loss of about
+#   $\log V$ per token.
+# - Label smoothing asks for $1-\varepsilon$ instead of certainty. Smoothed and plain losses cannot be compared; we report plain
+#   ones.
 # - Accumulation equals the large batch if every part is divided by the tokens of the whole update.
-# - Warm-up, then an inverse square root. The peak belongs to a model size and to a batch size.
-# - A checkpoint is everything that the next update depends on, as copies: weights, Adam, counters, place in the data, random numbers.
+# - The learning rate first rises (warm-up), then falls as an inverse square root. The right peak depends on the model size and
+#   the batch size.
+# - A checkpoint holds everything on which the next update depends, as copies: weights, Adam, counters, place in the data,
+#   random numbers.
 #
-# **Where to go next.** Eq. 1 is in section 2 of the paper, the settings in appendix C; the code is `pmd_lite/distillation/losses.py`
-# (the form to read), `pmd_lite/training/learner.py`, `rundir.py` and `snapshot.py`. Lesson 05 lets the trained model speak.
+# **Where to go next.** Eq. 1 is in section 2 of the paper, the settings are in appendix C. The code is
+# `pmd_lite/distillation/losses.py` (the form to read), `pmd_lite/training/learner.py`, `rundir.py` and `snapshot.py`. In lesson
+# 05 the trained model translates.

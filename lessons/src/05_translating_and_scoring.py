@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 05 Translating and scoring
 #
-# > **You will**: turn a model's probabilities into a sentence, greedily and with a beam; say what a length penalty
-# > does; count BLEU by hand; and learn to distrust a BLEU score that comes without its signature. **Time**: about one
-# > minute on two CPU cores, fifty with the exercises. **Difficulty**: 2 of 5. **You need**: lesson 03; logarithms.
+# > **You will**: turn a model's probabilities into a sentence, greedily and with a beam; say what a length penalty does; count
+# > BLEU by hand; and learn not to trust a BLEU score that comes without its signature. **Time**: about one minute on two CPU
+# > cores, fifty with the exercises. **Difficulty**: 2 of 5. **You need**: lesson 03; logarithms.
 #
 # **Contents**: the best sentence · exercise: greedy · a model to talk to · how to compare lengths · exercise: two scores ·
 # the beam · does a wider beam help? · what BLEU counts · exercise: matches · exercise: corpus BLEU · a number and its
@@ -16,24 +16,21 @@
 #
 # $$\log P(y \mid x) = \sum_{t=1}^{|y|} \log P(y_t \mid y_{<t}, x)$$
 #
-# Translating means to look for the sentence with the highest one. There are far too many to try them all. *Greedy*
-# search takes the most probable word, then the most probable word after that, and so on. It never takes anything back. By
-# hand, with a model of two words per sentence (`after` says what may follow each word, and how probable it is):
+# To translate means to look for the sentence with the highest probability. There are far too many sentences to try them all.
+# *Greedy* search takes the most probable word, then the most probable word after that, and so on. It never takes a word back.
+# By hand, with a model of two words per sentence (`after` says which words may follow each word, and how probable they are):
 
 # %%
 import math
 from pathlib import Path
 
-import sacrebleu
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_kit import l05
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import translate_ids
-from pmd_lite.teaching import beams, widgets_05
-from pmd_lite.teaching.checks import lesson05
 
+# %%
 after = {
     "": {"the": 0.6, "a": 0.4},
     "the": {"cat": 0.4, "dog": 0.3, "fox": 0.3},
@@ -54,16 +51,16 @@ print("beam 2:", search(beam=2))
 
 # %% [markdown]
 # **What to notice.** Greedy search begins with "the", because 0.6 is more than 0.4, and ends at 0.6 * 0.4 = 0.24. It cannot
-# know that "the" leads to a place where three nouns share the probability. A *beam* of 2 keeps the two best beginnings
-# alive, and finds "a cat" with 0.4 * 0.9 = 0.36. A beam of 1 is greedy search.
+# know that after "the" three nouns share the probability. A *beam* of 2 keeps the two best beginnings, and finds "a cat" with
+# 0.4 * 0.9 = 0.36. A beam of 1 is greedy search.
 
 # %% [markdown]
 # ### Exercise 1: greedy (10 minutes, difficulty 2)
 #
-# Now with a real model. `model(src, trg_in)` takes ids `[1, src_len]` and `[1, trg_len]` and returns logits
-# `[1, trg_len, vocab]`; the decoder's input begins with `bos`. Return the list of ids of the greedy translation, without
-# `bos` and `eos`, at most `max_len` of them. (Run the decoder on everything said so far, again at each step. That is
-# slow; the library remembers keys and values instead.)
+# Now use a real model. `model(src, trg_in)` takes ids `[1, src_len]` and `[1, trg_len]` and returns logits
+# `[1, trg_len, vocab]`. The input of the decoder begins with `bos`. Return the list of ids of the greedy translation, without
+# `bos` and `eos`, and at most `max_len` of them. (At each step, run the decoder again on all words so far. This is slow; the
+# library stores keys and values instead.)
 
 # %% tags=["exercise"]
 def greedy(model, src, bos, eos, max_len):
@@ -80,16 +77,16 @@ def greedy(model, src, bos, eos, max_len):
 
 
 # %% tags=["check", "points:3"]
-lesson05.GREEDY.check(greedy)
+l05.checks.GREEDY.check(greedy)
 ### BEGIN HIDDEN TESTS
-lesson05.GREEDY.grade(greedy, seed=5)
+l05.checks.GREEDY.grade(greedy, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## A model to talk to
 #
-# We train one for half a minute, from three languages into English: `fra` has 2,000 sentences, `zho` 399, `est` 110. A model
-# that is sure of itself in one language and at a loss in another is just what we need here.
+# We train a model for half a minute, from three languages into English: `fra` has 2,000 sentences, `zho` 399, `est` 110. The
+# model will be sure of itself in one language and unsure in another, and this is just what we need here.
 
 # %%
 size = None  # papermill: -p size ci
@@ -109,29 +106,30 @@ tests = {pair: [corpus.test[pair][i] for i in range(sentences)] for pair in corp
 for pair, lines in tests.items():
     source, reference = lines[0]
     print(f"{pair}  {source}")
-    print(f"         is said to mean  {run.translate([source], pair, beam=1)[0]}")
-    print(f"         and means        {reference}")
+    print(f"         the model says   {run.translate([source], pair, beam=1)[0]}")
+    print(f"         the reference is {reference}")
 
 # %% [markdown]
 # ## How to compare lengths
 #
-# Every further word makes $\log P$ smaller, since it adds a negative number. If we chose by $\log P$ alone, short
-# translations would win for being short. So hypotheses are compared by
+# Every further word makes $\log P$ smaller, because it adds a negative number. If we chose by $\log P$ alone, short
+# translations would win only because they are short. So we compare hypotheses, that is, candidate translations, by
 #
 # $$\mathrm{score}(y) = \frac{\log P(y \mid x)}{|y|^{\lambda}}$$
 #
-# with a *length penalty* $\lambda$: 0 is $\log P$ itself, 1 the mean per token. The name misleads: a larger $\lambda$
-# favours *longer* sentences. The length counts the end-of-sentence token, which has a probability like all others.
+# with a *length penalty* $\lambda$. With $\lambda=0$ the score is $\log P$ itself, with $\lambda=1$ it is the mean per token.
+# The name is misleading: a larger $\lambda$ favours *longer* sentences. The length includes the end-of-sentence token (EOS),
+# which has a probability like every other token.
 #
 # ### Exercise 2: two scores (6 minutes, difficulty 1)
 #
-# Put your name between the quotes: you get a short and a long hypothesis, as the probabilities of their tokens (EOS is
-# the last), and a $\lambda$. What are their two scores? A pocket calculator will do, and so will Python; two decimals are
-# enough. Which would win by $\log P$ alone, and which by score?
+# Put your name between the quotes. You get a short and a long hypothesis, each as the probabilities of its tokens (EOS is the
+# last), and a $\lambda$. What are their two scores? Use a calculator or Python; two decimals are enough. Which hypothesis would
+# win by $\log P$ alone, and which wins by score?
 
 # %% tags=["exercise"]
 student = "your name"
-short, long, penalty = lesson05.your_hypotheses(student)
+short, long, penalty = l05.checks.your_hypotheses(student)
 scores = None  # [score of the short one, score of the long one]
 ### BEGIN SOLUTION
 scores = [sum(math.log(p) for p in hypothesis) / len(hypothesis) ** penalty for hypothesis in (short, long)]
@@ -139,45 +137,50 @@ scores = [sum(math.log(p) for p in hypothesis) / len(hypothesis) ** penalty for 
 print("short", short, "long", long, "length penalty", penalty)
 
 # %% tags=["check", "points:2"]
-lesson05.scores(student).check(scores)
+l05.checks.scores(student).check(scores)
 ### BEGIN HIDDEN TESTS
-lesson05.scores(student).grade(scores, seed=5)
+l05.checks.scores(student).grade(scores, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## The beam
 #
-# Here is what is left of a beam of four at the end of a search, best first. Sentences that begin alike are drawn as one until they
-# part. Under every word stands the probability that the model gave it at that place, at the right $\log P$ and score.
+# Here are the hypotheses that are left in a beam of four at the end of a search, best first. Where two sentences begin with the
+# same words, these words are drawn only once. Under every word you see the probability that the model gave it at that place. On
+# the right you see $\log P$ and the score.
 
 # %%
 def explore(sentence, beam, penalty):
-    return beams.branches(model, tokenizer, "est-eng", sentence, beam=beam, length_penalty=penalty)
+    return l05.beams.branches(model, tokenizer, "est-eng", sentence, beam=beam, length_penalty=penalty)
 
 
 shown = [source for source, _ in tests["est-eng"][:8]]
 print(shown[4], "means", tests["est-eng"][4][1])
-widgets_05.beam_figure(explore, shown[4], beam=4)
+l05.widgets.beam_figure(explore, shown[4], beam=4)
 
 # %% [markdown]
-# **What to notice.** Up to "three" the four agree. Then they carry "trees", "gardens" or "tables", beside birds or,
-# once, knives. $\log P$ and score put the four in the same order, because all are equally long, 14 tokens (pieces and
-# EOS): among these four no penalty changes who wins. The true answer, with "child" and "quiet tables", is not even
-# among the four: a beam cannot find what has dropped out of it. Among hypotheses of different lengths a larger penalty
-# helps the longer ones; look for some below.
+# **What to notice.** Up to "three" the four hypotheses agree. Then they carry "trees", "gardens" or "tables", together with
+# birds or, in one case, knives. $\log P$ and score put the four in the same order, because all have the same length, 14 tokens
+# (pieces and EOS). So among these four no penalty changes the winner. The true answer, with "child" and "quiet tables", is not
+# among the four: a beam cannot find what has dropped out of it. If hypotheses differ in length, a larger penalty helps the
+# longer ones; look for such a case below.
 #
-# The same to play with, for more sentences. (Without a running kernel only the figure above is shown.)
+# Here you can do the same with more sentences. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_05.beam_explorer(explore, shown)
+l05.widgets.beam_explorer(explore, shown)
 
 # %% [markdown]
 # ## Does a wider beam help?
 #
-# It finds sentences with a higher score; that is all it promises. The paper uses a beam of 5 (appendix C). What does it
-# do for our model? We translate the first test sentences of the largest and the smallest language several times.
+# A wider beam finds sentences with a higher score; that is all it promises. The paper uses a beam of 5 (appendix C). What does
+# this beam do for our model? We translate the first test sentences of the largest and the smallest language several times.
 
 # %%
+from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.evaluation.translation import translate_ids
+
+
 def translate(pair, beam, penalty=1.0):
     sources = [tokenizer.encode_src(source, pair) for source, _ in tests[pair]]
     return translate_ids(
@@ -197,40 +200,42 @@ rows += [row(f"beam 5, penalty {p:g}", "est-eng", translate("est-eng", 5, p)) fo
 Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** In the stored run a beam of 5 gains half a point of BLEU on `fra` and loses about one on `est`,
-# where the model hesitates: a higher score is not a better translation. On 150 sentences differences so small may be
-# chance. Whether $\lambda$ is 0 or 1 matters little here. At 2 the search falls for whatever is long: the translations
-# are almost a quarter too long, and nine points of BLEU are gone.
+# **What to notice.** In the stored run a beam of 5 gains half a point of BLEU on `fra` and loses about one on `est`, where the
+# model is unsure: a higher score is not a better translation. On 150 sentences such small differences may be chance. It matters
+# little here whether $\lambda$ is 0 or 1. With $\lambda=2$ the search prefers everything that is long: the translations are
+# almost a quarter too long, and nine points of BLEU are lost.
 
 # %% [markdown]
 # ## What BLEU counts
 #
-# BLEU (Papineni et al., 2002) asks: of all runs of $n$ words in the translations, how many are in the references too?
-# It takes these *precisions* $p_n$ for $n = 1$ to 4, their geometric mean, and, because a translation that says less makes fewer
-# mistakes, a *brevity penalty*:
+# BLEU (Papineni et al., 2002) asks: of all sequences of $n$ words in the translations (*$n$-grams*), how many are in the
+# references too? This share is the *precision* $p_n$. BLEU is the geometric mean of the precisions for $n = 1$ to 4. A
+# translation that says less makes fewer mistakes, so BLEU multiplies this mean by a *brevity penalty*:
 #
 # $$\mathrm{BLEU} = 100 \cdot \min\!\big(1, e^{1 - r/h}\big) \cdot \Big(\prod_{n=1}^{4} p_n\Big)^{1/4}, \qquad
 # p_n = \frac{\text{matching } n\text{-grams}}{n\text{-grams in the translations}}$$
 #
-# with $h$ words in the translations and $r$ in the references. Matches are *clipped*: "the the the the" matches "the cat" once.
+# with $h$ words in the translations and $r$ in the references. Matches are *clipped*: "the the the the" matches "the cat" only
+# once.
 
 # %%
-widgets_05.bleu_figure("the old cat sees the the small dog", "the small dog sees the old cat .")
+l05.widgets.bleu_figure("the old cat sees the the small dog", "the small dog sees the old cat .")
 
 # %% [markdown]
-# **What to notice.** Who sees whom is turned round, and yet seven of eight words count, five of seven pairs and two of six
-# triples: BLEU sees neighbourhoods, not meaning. The third "the" finds no partner, since the reference has only two.
-# No run of four matches, so this sentence alone would have a BLEU of 0; sacreBLEU's smoothing puts half a match there.
+# **What to notice.** The translation reverses who sees whom. Nevertheless seven of eight words count, five of seven pairs, and
+# two of six triples: BLEU looks at neighbouring words, not at meaning. The third "the" does not find a partner, because the
+# reference has only two. No sequence of four words matches, so this sentence alone would have a BLEU of 0. sacreBLEU's
+# smoothing counts half a match there.
 #
-# Edit both sentences yourself. (Without a running kernel only the figure above is shown.)
+# Edit both sentences yourself. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_05.bleu_editor("the old cat sees the the small dog", "the small dog sees the old cat .")
+l05.widgets.bleu_editor("the old cat sees the the small dog", "the small dog sees the old cat .")
 
 # %% [markdown]
 # ### Exercise 3: matches (8 minutes, difficulty 2)
 #
-# For one sentence, given as lists of tokens, return `[matching n-grams, n-grams of hyp]`. `collections.Counter` is your friend.
+# For one sentence, given as lists of tokens, return `[matching n-grams, n-grams of hyp]`. `collections.Counter` will help you.
 
 # %% tags=["exercise"]
 def matches(hyp, ref, n):
@@ -243,16 +248,16 @@ def matches(hyp, ref, n):
 
 
 # %% tags=["check", "points:2"]
-lesson05.MATCHES.check(matches)
+l05.checks.MATCHES.check(matches)
 ### BEGIN HIDDEN TESTS
-lesson05.MATCHES.grade(matches, seed=5)
+l05.checks.MATCHES.grade(matches, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 4: corpus BLEU (8 minutes, difficulty 3)
 #
-# Now a corpus. `matches_of` and `totals_of` are lists with four counts for each sentence (for $n = 1$ to 4), `hyp_lens` and `ref_lens` are
-# the lengths of the sentences. Return BLEU of the whole. Where do the sums go?
+# Now do the same for a corpus. `matches_of` and `totals_of` are lists with four counts for each sentence (for $n = 1$ to 4).
+# `hyp_lens` and `ref_lens` are the lengths of the sentences. Return BLEU of the whole corpus. Where do the sums go?
 
 # %% tags=["exercise"]
 def bleu(matches_of, totals_of, hyp_lens, ref_lens):
@@ -264,15 +269,18 @@ def bleu(matches_of, totals_of, hyp_lens, ref_lens):
 
 
 # %% tags=["check", "points:2"]
-lesson05.CORPUS_BLEU.check(bleu)
+l05.checks.CORPUS_BLEU.check(bleu)
 ### BEGIN HIDDEN TESTS
-lesson05.CORPUS_BLEU.grade(bleu, seed=5)
+l05.checks.CORPUS_BLEU.grade(bleu, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# BLEU of a corpus is not the mean of the BLEUs of its sentences. How far apart the two are, for our translations:
+# BLEU of a corpus is not the mean of the BLEUs of its sentences. The table shows how different the two are for our
+# translations:
 
 # %%
+import sacrebleu
+
 rows = []
 for pair in ("fra-eng", "est-eng"):
     hyps, refs = found[pair, 5], [reference for _, reference in tests[pair]]
@@ -282,42 +290,43 @@ for pair in ("fra-eng", "est-eng"):
 Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** The mean of sentence BLEUs is another number, here a little lower on `fra` and a point higher on
-# `est`. It gives a short sentence as much weight as a long one, and has to smooth every sentence without a matching run
-# of four.
+# **What to notice.** The mean of sentence BLEUs is another number, here a little lower on `fra` and a point higher on `est`. It
+# gives a short sentence as much weight as a long one, and it must smooth every sentence that has no matching sequence of four
+# words.
 
 # %% [markdown]
 # ## A number and its signature
 #
-# BLEU counts words. So somebody must say what a word is, and that somebody is the *tokenizer*. Is "don't" one word or two?
-# Does "the" match "The"? Papers that answered differently printed numbers that differ by more than their improvements.
-# sacreBLEU (Post, 2018), which the paper uses, therefore tokenizes by itself, from plain text, and says how in a
-# *signature*:
+# BLEU counts words. So something must decide what a word is, and this is the *tokenizer*. Is "don't" one word or two? Does
+# "the" match "The"? Papers that answered these questions differently printed numbers that differ by more than their
+# improvements. sacreBLEU (Post, 2018), which the paper uses, prevents this: it starts from plain text, does the tokenization
+# itself, and reports how in a *signature*:
 
 # %%
 score = corpus_bleu(found["fra-eng", 5], [reference for _, reference in tests["fra-eng"]], "eng")
 print(f"{score.bleu:.1f}", score.signature.rsplit("|", 1)[0])  # the last field is sacreBLEU's version
 
 # %% [markdown]
-# One reference, upper and lower case distinguished, tokenizer 13a, smoothing "exp" for counts of zero. Two numbers whose
-# signatures differ must not stand in one column of a table. For most languages 13a is right. For Chinese it is a trap,
-# because Chinese is written without spaces. Here are eight translations into Chinese, scored four ways.
+# The signature says: one reference, upper and lower case distinguished, tokenizer 13a, smoothing "exp" for counts of zero. Two
+# numbers whose signatures differ must not stand in one column of a table. For most languages 13a is right. For Chinese it is a
+# trap, because Chinese is written without spaces. Here are eight translations into Chinese, scored in four ways.
 
 # %%
-hyps, refs = lesson05.chinese()
+hyps, refs = l05.checks.chinese()
 print(hyps[3], refs[3], sep="\n")
 for name in ("13a", "intl", "zh", "char"):
     print(f"{name:5} {sacrebleu.BLEU(tokenize=name).corpus_score(hyps, [refs]).score:5.1f}")
 
 # %% [markdown]
-# **What to notice.** The same translations; only the idea of a word changed. For 13a a Chinese sentence is one long word, or three around a
-# "120". Few of them are matched, and never four in a row: 0. `intl` at least cuts off the Chinese full stop. `zh` cuts Chinese into characters and
-# leaves "120" whole; `char` cuts that too. The authors' released scripts call sacreBLEU with 13a for every target
-# language, and have a separate script for Chinese whose call is commented out: so easy it is to print a 0.
+# **What to notice.** The translations are the same; only the definition of a word changed. For 13a a Chinese sentence is one
+# long word, or three around a "120". Few of these words match, and never four in a row, so the score is 0. `intl` at least
+# separates the Chinese full stop. `zh` cuts Chinese into characters and leaves "120" whole; `char` cuts that too. The authors'
+# released scripts call sacreBLEU with 13a for every target language. They have a separate script for Chinese, but its call is
+# commented out. It is that easy to print a 0.
 #
 # ### Exercise 5: the trap (5 minutes, difficulty 2)
 #
-# Write the function that scores Chinese translations so that the number may be compared with other people's. Use
+# Write a function that scores Chinese translations so that the number may be compared with the numbers of other people. Use
 # sacreBLEU itself, `sacrebleu.BLEU(...)`, as in the cell above.
 
 # %% tags=["exercise"]
@@ -328,30 +337,31 @@ def score_zh(hyps, refs):
 
 
 # %% tags=["check", "points:2"]
-lesson05.SCORE_ZH.check(score_zh)
+l05.checks.SCORE_ZH.check(score_zh)
 ### BEGIN HIDDEN TESTS
-lesson05.SCORE_ZH.grade(score_zh, seed=5)
+l05.checks.SCORE_ZH.grade(score_zh, seed=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's `corpus_bleu` wants the target *language* and chooses the tokenizer by it, so that nobody can forget:
+# The library's `corpus_bleu` takes the target *language* and chooses the tokenizer that belongs to it, so that you cannot
+# forget it:
 
 # %%
 print(corpus_bleu(hyps, refs, "zh").signature.rsplit("|", 1)[0])
 
 # %% [markdown]
-# The paper translates into Chinese too, in the one-to-many half of WMT-6: 21.5 BLEU for temperature sampling, as much for
-# Auto-PMD (table "BLEU score per language pair on the WMT-6 dataset"). It does not print its signature. With 13a on plain
-# text, such a number could not have come out; so when we reproduce it, we score with `zh`, and say so.
+# The paper translates into Chinese too, in the one-to-many half of WMT-6. It reports 21.5 BLEU for temperature sampling, and
+# the same for Auto-PMD (table "BLEU score per language pair on the WMT-6 dataset"). It does not print its signature. With 13a
+# on plain text, such a number is not possible. So when we reproduce it, we score with `zh`, and say so.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A beam of 1 is greedy. A wider one finds sentences of higher score; whether they are better is for BLEU to say.
-# - $\lambda$ decides what lengths are fair: 0 favours the short, larger values the long.
+# - A beam of 1 is greedy search. A wider beam finds sentences of higher score; BLEU must tell whether they are better.
+# - $\lambda$ decides which lengths win: 0 favours short sentences, larger values favour long ones.
 # - BLEU is a geometric mean of clipped precisions times a brevity penalty, with counts added up over the *corpus*.
-# - No signature, no comparison. Chinese wants `tok:zh`.
-# - BLEU sees words, not meaning. Differences of a few tenths are noise more often than not: lesson 13 tests that.
+# - No signature, no comparison. Chinese needs `tok:zh`.
+# - BLEU sees words, not meaning. Differences of a few tenths are noise more often than not: lesson 13 tests this.
 #
-# **Where to go next.** The beam size is in appendix C of the paper, the metric in section 4.1; the code is
+# **Where to go next.** The beam size is in appendix C of the paper, the metric in section 4.1. The code is
 # `pmd_lite/model/decoding.py` and `pmd_lite/evaluation/bleu.py`. Lesson 06 uses all this to draw the trade-off.

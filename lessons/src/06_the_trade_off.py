@@ -1,37 +1,35 @@
 # %% [markdown]
 # # 06 The trade-off
 #
-# > **You will**: turn the one knob of temperature sampling through five positions, say exactly what it means that one model
-# > is better than another, draw the frontier and measure the area below it, and find out which differences two seeds can
-# > vouch for. **Time**: about five minutes on two CPU cores, nearly all of it in one cell; forty-five with the exercises.
+# > **You will**: train models at five positions of the one knob of temperature sampling, say exactly what it means that one
+# > model is better than another, draw the frontier and measure the area below it, and find out which differences two seeds can
+# > confirm. **Time**: about five minutes on two CPU cores, nearly all of it in one cell; forty-five with the exercises.
 # > **Difficulty**: 2 of 5. **You need**: lessons 02 and 05.
 #
-# **Contents**: two judges · a sweep of the knob · better, without a but · exercise: dominates · the frontier · exercise:
+# **Contents**: two judges · a sweep of the knob · better beyond dispute · exercise: dominates · the frontier · exercise:
 # frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
 # exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
 
 # %% [markdown]
 # ## Two judges
 #
-# Lesson 05 ended with one number per language pair. Six numbers for a model are too many to draw, and their mean is too
-# few: a model that gains ten points on French and loses ten on Turkish has the same mean as before. The paper's first figure
-# takes the middle way, two judges: the mean BLEU of the high-resource languages (**HRL**, the larger half) goes up, the mean
-# of the low-resource languages (**LRL**) goes to the right. A model is a point, and a method is worth something if it moves
+# Lesson 05 ended with one number per language pair. Six numbers for a model are too many to draw, and their mean alone says too
+# little: a model that gains ten points on French and loses ten on Turkish has the same mean as before. The paper's first figure
+# uses two judges: the mean BLEU of the high-resource languages (**HRL**, the larger half) is the vertical axis, and the mean of
+# the low-resource languages (**LRL**) is the horizontal axis. A model is a point. A method is worth something if it moves
 # points up *and* to the right.
 
 # %%
-import itertools
 from pathlib import Path
 
 import numpy as np
 
 import pmd_lite as pmd
+from pmd_kit import l06
 from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front
 from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.teaching import explorer, frontier_plane, widgets_06
-from pmd_lite.teaching.checks import lesson06
-from pmd_lite.teaching.contenders import LOSS, collect
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -55,8 +53,8 @@ print((low, high))
 # ## A sweep of the knob
 #
 # The knob is $\tau$ of Eq. 2. We train a model at each of five positions, from $\tau=0.5$, which is steeper than the data, to
-# $\tau=\infty$, where all pairs are drawn alike. Each of them twice, with seeds 1 and 2: why, you will see. This is the cell
-# that takes time. What it has trained it keeps in `runs/`, so that a second call is fast.
+# $\tau=\infty$, where all pairs are drawn equally often. We train each model twice, with seeds 1 and 2; you will see why. This
+# is the cell that takes time. It keeps the trained models in `runs/`, so that a second call is fast.
 
 # %%
 taus = ["0.5", "1", "2", "5", "inf"] if size == "lesson" else ["1", "2", "inf"]
@@ -78,37 +76,37 @@ caption = "Test BLEU, mean and standard deviation over two seeds"
 Table(["model", "HRL", "LRL", "all six"], rows, digits=1, caption=caption)
 
 # %% [markdown]
-# And on the plane, with the probabilities that made the model:
+# Here are the same models on the plane, with the probabilities that made one of them:
 
 # %%
-widgets_06.sweep_figure(sweep, "tau=2")
+l06.figures.sweep_figure(sweep, "tau=2")
 
 # %% [markdown]
-# **What to notice.** From 1 to 2 the knob trades: small pairs gain 6.5 points, large ones lose 4. Turned further it
-# takes more than it gives. At 5 and at $\infty$ the large pairs fall by 11 and by 18, and the small ones get nothing
-# for it that two seeds could show: thirty sentences shown more often are learnt by heart, not understood (lesson 04).
-# At 0.5 three draws of four are French, and all others suffer, German and Chinese too. That its two seeds have the same
-# BLEU to a tenth is luck; those of $\tau=5$ are 6.5 points apart on the large pairs.
+# **What to notice.** From 1 to 2 the knob trades: small pairs gain 6.5 points, large ones lose 4. If we turn it further, it
+# takes more than it gives. At 5 and at $\infty$ the large pairs fall by 11 and by 18, and the small ones gain nothing that two
+# seeds could show. If thirty sentences are shown more often, the model memorises them instead of understanding them (lesson
+# 04). At 0.5 three draws of four are French, and all other pairs get worse, German and Chinese too. The two seeds of $\tau=0.5$
+# have the same BLEU to a tenth; this is luck. Those of $\tau=5$ are separated by 6.5 points on the large pairs.
 #
-# The same picture to play with. (Without a running kernel only the figure above is shown.)
+# Here you can change the same picture. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_06.tau_points(sweep)
+l06.figures.tau_points(sweep)
 
 # %% [markdown]
-# ## Better, without a but
+# ## Better beyond dispute
 #
 # "Better" is easy to say when nothing speaks against it. Point $a$ **dominates** point $b$ if it is at least as good on every
 # axis and better on at least one:
 #
 # $$a \succ b \iff a_k \ge b_k \text{ for all } k, \text{ and } a_k > b_k \text{ for some } k.$$
 #
-# (12, 30) dominates (10, 28), and also (12, 28). It does not dominate (9, 31), and (9, 31) does not dominate it: of these two
-# nobody can say which is better before somebody says what a BLEU point for a small language is worth in points for a large one.
+# (12, 30) dominates (10, 28), and also (12, 28). It does not dominate (9, 31), and (9, 31) does not dominate it. To say which
+# of these two is better, you must first decide how many BLEU points on large languages one point on small languages is worth.
 #
 # ### Exercise 1: dominates (5 minutes, difficulty 1)
 #
-# Write it for points with any number of axes (tuples of numbers, more is better); return True or False.
+# Write this for points with any number of axes (tuples of numbers, more is better). Return True or False.
 
 # %% tags=["exercise"]
 def better(a, b):
@@ -119,15 +117,17 @@ def better(a, b):
 
 
 # %% tags=["check", "points:2"]
-lesson06.DOMINATES.check(better)
+l06.checks.DOMINATES.check(better)
 ### BEGIN HIDDEN TESTS
-lesson06.DOMINATES.grade(better, seed=6)
+l06.checks.DOMINATES.grade(better, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Who dominates whom among the five means of our sweep?
+# Which of the five means of our sweep dominates which?
 
 # %%
+import itertools
+
 means = {name: tuple(np.mean([run.point() for run in both], axis=0)) for name, both in sweep.items()}
 for a, b in itertools.permutations(means, 2):
     if dominates(means[a], means[b]):
@@ -137,14 +137,14 @@ for a, b in itertools.permutations(means, 2):
 # %% [markdown]
 # ## The frontier
 #
-# The points that nobody dominates form the **Pareto frontier**. It depends on who takes part: it is a statement about the
-# models you have, not about all there could be. Whoever is on it cannot be improved upon *within the set* without a loss
-# somewhere.
+# The points that no other point dominates form the **Pareto frontier**. It depends on which models take part: it is a statement
+# about the models you have, not about all models that are possible. A model on the frontier cannot be improved upon *within the
+# set* without a loss on some axis.
 #
 # ### Exercise 2: frontier (6 minutes, difficulty 2)
 #
-# Return the indices, in rising order, of the undominated points of a list. Use `dominates` from the library. Equal
-# points do not dominate each other.
+# Return the indices, in rising order, of the undominated points of a list. Use `dominates` from the library. Equal points do
+# not dominate each other.
 
 # %% tags=["exercise"]
 def frontier(points):
@@ -154,46 +154,46 @@ def frontier(points):
 
 
 # %% tags=["check", "points:2"]
-lesson06.FRONTIER.check(frontier)
+l06.checks.FRONTIER.check(frontier)
 ### BEGIN HIDDEN TESTS
-lesson06.FRONTIER.grade(frontier, seed=6)
+l06.checks.FRONTIER.grade(frontier, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Now the ten models themselves, each seed a point of its own. The dotted line is the border of all that somebody on the
-# frontier dominates. Between two neighbours it is a step, not a slope: a model on the straight line between them is a
-# model that nobody has trained.
+# Now we draw the ten models themselves, each seed as its own point. The dotted line is the border of the region that the
+# frontier dominates. Between two neighbours it is a step, not a slope: a model on the straight line between them is a model
+# that does not exist.
 
 # %%
-contenders = collect(runs_in).contenders
-frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
+contenders = l06.contenders.collect(runs_in).contenders
+l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
 
 # %% [markdown]
-# **What to notice.** On the frontier are both seeds of $\tau=1$, both of $\tau=2$, and one of $\tau=5$, the paper's
-# choice for its second model. The other seed of $\tau=5$ is dominated, and by nobody but its twin. With $\tau=\infty$,
-# too, one twin dominates the other, and even with $\tau=0.5$, where they lie upon each other in the picture. A method
-# that dominates itself is a warning: to dominate can be luck.
+# **What to notice.** On the frontier are both seeds of $\tau=1$, both of $\tau=2$, and one of $\tau=5$, the paper's choice for
+# its second model. The other seed of $\tau=5$ is dominated, and only by its twin. With $\tau=\infty$, too, one twin dominates
+# the other, and even with $\tau=0.5$, where the two lie on top of each other in the picture. A method that dominates itself is
+# a warning: one model can dominate another by luck.
 
 # %% [markdown]
 # ## The area
 #
-# Is one frontier better than another? The usual number is the **hypervolume**: in two dimensions, the area of the shaded
-# region, all that is dominated by the frontier and still better than a *reference* $r$. Here are four models with
-# reference (0, 0). The staircase has three steps, of widths 1, 2 and 1 and heights 3, 2 and 1: an area of 3 + 4 + 1 = 8. Model D
-# is dominated and adds nothing.
+# Is one frontier better than another? The usual number is the **hypervolume**. In two dimensions it is the area of the shaded
+# region: everything that the frontier dominates and that is better than a *reference* $r$. Here are four models with reference
+# (0, 0). The staircase has three steps, of widths 1, 2 and 1 and heights 3, 2 and 1: an area of 3 + 4 + 1 = 8. Model D is
+# dominated and adds nothing.
 
 # %%
 four = {"A": [(1, 3)], "B": [(3, 2)], "C": [(4, 1)], "D": [(2, 1.5)]}
-frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
+l06.frontier_plane.plane(four, ("LRL", "HRL"), show_corner=True)
 
 # %% [markdown]
 # ### Exercise 3: the area by hand (5 minutes, difficulty 1)
 #
-# Yours alone: write your name, run the cell, and find the area with pencil and paper.
+# These points are yours alone. Write your name, run the cell, and find the area with pencil and paper.
 
 # %% tags=["exercise"]
 student = "your name"
-my_points, my_reference = lesson06.my_points(student)
+my_points, my_reference = l06.checks.my_points(student)
 my_area = None
 ### BEGIN SOLUTION
 my_area = hypervolume(my_points, my_reference)
@@ -201,17 +201,17 @@ my_area = hypervolume(my_points, my_reference)
 print(f"points (LRL, HRL): {my_points}, reference {my_reference}")
 
 # %% tags=["check", "points:1"]
-lesson06.my_area(student).check(my_area)
+l06.checks.my_area(student).check(my_area)
 ### BEGIN HIDDEN TESTS
-lesson06.my_area(student).grade(my_area, seed=6)
+l06.checks.my_area(student).grade(my_area, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 4: the area (10 minutes, difficulty 3)
 #
-# Now for any list of points (x, y) and any reference. Points that are not above the reference on both axes add nothing. A
-# way that works: keep the points that count, sort them by x from the right to the left, and remember how high the staircase
-# already is.
+# Now write it for any list of points (x, y) and any reference. Points that are not above the reference on both axes add
+# nothing. One way that works: keep the points that count, sort them by x from right to left, and remember how high the
+# staircase already is.
 
 # %% tags=["exercise"]
 def area(points, reference):
@@ -226,14 +226,14 @@ def area(points, reference):
 
 
 # %% tags=["check", "points:3"]
-lesson06.AREA.check(area)
+l06.checks.AREA.check(area)
 ### BEGIN HIDDEN TESTS
-lesson06.AREA.grade(area, seed=6)
+l06.checks.AREA.grade(area, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's `hypervolume` does it in any number of dimensions. What does each position of the knob add to the area of
-# the whole sweep?
+# The library's `hypervolume` works in any number of dimensions. What does each position of the knob add to the area of the
+# whole sweep?
 
 # %%
 whole = hypervolume(list(means.values()), (0, 0))
@@ -245,7 +245,8 @@ caption = f"Area of all from (0, 0): {whole:.0f}"
 Table(["without", "change of the area"], rows, best=None, digits=1, caption=caption)
 
 # %% [markdown]
-# One number for a frontier is handy, and it hides a choice. Two sets of models, the same data, two references:
+# One number for a frontier is handy, and it hides a choice. Here are two sets of models, the same data each time, with three
+# references:
 
 # %%
 ends, middle = [(2, 10), (10, 2)], [(5.5, 5.5)]
@@ -253,16 +254,16 @@ for corner in ((0, 0), (1, 1), (3, 3)):
     print(f"from {corner}: ends {hypervolume(ends, corner)}, compromise {hypervolume(middle, corner)}")
 
 # %% [markdown]
-# **What to notice.** From (0, 0) the two ends have the larger area, from (1, 1) the compromise has, and from (3, 3), which asks
-# that both judges be above 3, the ends are worth nothing at all. An area without its reference says nothing. Neither does
-# a small change of it: it is a sum of products of noisy numbers.
+# **What to notice.** From (0, 0) the two ends have the larger area. From (1, 1) the compromise has. From (3, 3), which asks for
+# more than 3 from both judges, the ends are worth nothing at all. An area without its reference says nothing. A small change of
+# an area says nothing either, because an area is a sum of products of noisy numbers.
 
 # %% [markdown]
 # ## Lower is better
 #
-# Dev loss is a judge as well, and with it everything turns round: the frontier is the border at the *lower left*, and the
-# reference must be *worse*, that is larger, than what shall count. The trick is a minus sign: what dominates with $-\text{loss}$
-# as the score dominates with loss as the cost.
+# Dev loss is a judge as well, and with it everything is reversed. The frontier is the border at the *lower left*, and the
+# reference must be *worse*, that is larger, than the losses that should count. The trick is a minus sign: domination with
+# $-\text{loss}$ as the score is the same as domination with loss as the cost.
 
 # %%
 scores = []
@@ -270,20 +271,20 @@ for both in sweep.values():
     six = np.mean([list(run.best_dev_loss().values()) for run in both], axis=0)  # largest pair first
     scores.append((-six[3:].mean(), -six[:3].mean()))
 print("on the frontier of dev losses:", [list(sweep)[i] for i in pareto_front(scores)])
-frontier_plane.frontier_plane(contenders, LOSS)
+l06.frontier_plane.frontier_plane(contenders, l06.contenders.LOSS)
 
 # %% [markdown]
-# **What to notice.** In the stored run the judges agree on the order, for small pairs and for large ones, and so on the
-# frontier. They do not agree on the distances. On small pairs $\tau=5$ is lowest by about 0.05 nats, less than its bar
-# is wide, and $\tau=2$ and $\tau=\infty$ are as good as equal; on large pairs so are $\tau=0.5$ and $\tau=5$. BLEU
-# looks at the words that were chosen, loss at the probability of the word that should have been. Which judge matters?
-# Papers report BLEU; Auto-PMD's search (lesson 10) listens to dev loss.
+# **What to notice.** In the stored run the judges agree on the order, for small pairs and for large ones, and so they agree on
+# the frontier. They do not agree on the distances. On small pairs $\tau=5$ is lowest by about 0.05 nats, which is less than the
+# width of its bar, and $\tau=2$ and $\tau=\infty$ are practically equal. On large pairs $\tau=0.5$ and $\tau=5$ are practically
+# equal. BLEU looks at the words that the model chose; loss looks at the probability of the word that it should have chosen.
+# Which judge matters? Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
 
 # %% [markdown]
 # ## What averages hide
 #
-# Two means are two judges, but six languages have six interests. With one axis for each pair, "at least as good
-# everywhere" becomes a hard thing to be.
+# Two means are two judges, but six languages have six interests. With one axis for each pair, it becomes hard to be "at least
+# as good everywhere".
 
 # %%
 names = list(sweep)
@@ -294,21 +295,22 @@ rows = [[name, *scores] for name, scores in zip(names, six)]
 Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over two seeds")
 
 # %% [markdown]
-# **What to notice.** With six judges $\tau=\infty$ is back on the frontier, for 0.6 BLEU more on Turkish than $\tau=5$,
-# and for nothing else. On some axis, by some tenth, nearly everybody is ahead: the more axes, the less it means to be
-# undominated. Only $\tau=0.5$ has nothing to show; $\tau=1$ is better on all six.
+# **What to notice.** With six judges $\tau=\infty$ is back on the frontier, because it has 0.6 BLEU more on Turkish than
+# $\tau=5$, and for no other reason. Nearly every model is ahead on some axis by some tenth of a point: the more axes, the less
+# it means to be undominated. Only $\tau=0.5$ has nothing to show; $\tau=1$ is better on all six.
 
 # %% [markdown]
 # ## Two seeds
 #
-# A point on the plane looks exact. Train the same thing with another seed and it lands elsewhere. So before you say that
-# one point dominates another, ask whether their distance is larger than the distance between two seeds of the *same* thing.
+# A point on the plane looks exact. But if you train the same model with another seed, it lands elsewhere. So before you say
+# that one point dominates another, ask whether their distance is larger than the distance between two seeds of the *same*
+# method.
 #
 # ### Exercise 5: noise or not (8 minutes, difficulty 2)
 #
-# `before` and `after` are lists with one score per seed, of two models. Call *spread* the largest minus the smallest score of a
-# model, and take the larger spread of the two. If the difference of the means is not larger than that, in either direction,
-# return `"noise"`; otherwise `"better"` or `"worse"`, as `after` is compared with `before`.
+# `before` and `after` are the scores of two models, as lists with one score per seed. The *spread* of a model is its largest
+# score minus its smallest. Take the larger of the two spreads. If the difference of the means is not larger than this spread,
+# in either direction, return `"noise"`. Otherwise return `"better"` or `"worse"`, for `after` compared with `before`.
 
 # %% tags=["exercise"]
 def verdict(before, after):
@@ -322,13 +324,13 @@ def verdict(before, after):
 
 
 # %% tags=["check", "points:2"]
-lesson06.VERDICT.check(verdict)
+l06.checks.VERDICT.check(verdict)
 ### BEGIN HIDDEN TESTS
-lesson06.VERDICT.grade(verdict, seed=6)
+l06.checks.VERDICT.grade(verdict, seed=6)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Every step of the knob under this rule (the checked version of your function):
+# Here is every step of the knob under this rule (with the checked version of your function):
 
 # %%
 rows = []
@@ -336,61 +338,62 @@ for before, after in itertools.pairwise(sweep):
     cells = [f"{before} -> {after}"]
     for axis in (0, 1):
         scores = [[run.point()[axis] for run in sweep[name]] for name in (before, after)]
-        cells += [f"{np.mean(scores[1]) - np.mean(scores[0]):+.1f}", lesson06.verdict(*scores)]
+        cells += [f"{np.mean(scores[1]) - np.mean(scores[0]):+.1f}", l06.checks.verdict(*scores)]
     rows.append(cells)
 Table(["step", "LRL", "", "HRL", " "], rows)
 
 # %% [markdown]
-# How far can such a rule be trusted? Let chance alone make all four numbers, and count how often the rule finds something:
+# How far can we trust such a rule? We let chance alone make all four numbers, and count how often the rule finds a difference:
 
 # %%
 rng = np.random.default_rng(0)
 for n in (2, 3, 5):
     scores = rng.normal(size=(4000, 2, n)).tolist()
-    found = sum(lesson06.verdict(before, after) != "noise" for before, after in scores)
+    found = sum(l06.checks.verdict(before, after) != "noise" for before, after in scores)
     same_sign = sum(len({b > a for a, b in zip(*both)}) == 1 for both in scores)
     shares = f"{found / 4000:.0%} pass the rule, {same_sign / 4000:.0%} agree on the sign"
     print(f"{n} seeds: {shares}")
 
 # %% [markdown]
-# **What to notice.** On large pairs every step is more than noise; on small pairs the last two are not. The step from 2
-# to 5, by which $\tau=5$ comes to the frontier of the means, is noise there, and so is a fall of 2.7 points from 5 to
-# $\infty$, because the two seeds of $\tau=\infty$ are as far apart. And where there is nothing to find, the rule finds
-# something in one case of five with two seeds, in one of twenty-five with three. To ask only whether the seeds agree on
-# the sign is worse: two do so half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
+# **What to notice.** On large pairs every step is more than noise; on small pairs the last two are not. The step from 2 to 5
+# brings $\tau=5$ to the frontier of the means, but it is noise there. So is a fall of 2.7 points from 5 to $\infty$, because
+# the two seeds of $\tau=\infty$ are separated by as much. And where there is nothing to find, the rule finds something in one
+# case of five with two seeds, and in one of twenty-five with three. It is worse to ask only whether the seeds agree on the
+# sign: two seeds agree half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
 
 # %% [markdown]
 # ## The frontier explorer
 #
-# This is the tool to keep. It reads a *folder of runs*, whatever methods made them, and puts any of them on the plane of any two
-# averages or any two pairs, in BLEU or in dev loss. Runs that differ in their seed alone are one point with bars. What
-# is dominated is gray, with the name of who dominates it. Below stands a table: who is beaten by whom, and how much of the
-# area would be lost without each.
+# This is the tool to keep. It reads a *folder of runs*, whatever methods made them. It shows any of them on the plane of any
+# two averages or any two pairs, in BLEU or in dev loss. Runs that differ only in their seed are one point with bars. A
+# dominated point is gray and carries the name of the model that dominates it. The table below the picture says which model is
+# beaten by which, and how much of the area would be lost without each model.
 
 # %%
-frontier_plane.frontier_plane(contenders)
+l06.frontier_plane.frontier_plane(contenders)
 
 # %%
-frontier_plane.standing_table(contenders)
+l06.frontier_plane.standing_table(contenders)
 
 # %% [markdown]
-# The same picture to play with, fed by everything in `runs/` beside this notebook: what lesson 00 trained is there too, if you
-# have run it, and what you train later will be; press "read folder again". A run that is not finished is named below the
-# picture instead of shown. (Without a running kernel only the figure above is shown.)
+# Here you can change the same picture. It shows everything in `runs/` beside this notebook: what lesson 00 trained is there too
+# if you have run it, and so are the runs that you train later; press "read folder again". A run that is not finished is named
+# below the picture instead of shown in it. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-explorer.frontier_explorer("runs")
+l06.explorer.frontier_explorer("runs")
 
 # %% [markdown]
-# **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev
-# loss: does anybody change sides? Untick the models on the frontier one after the other: who steps forward? Move the
-# reference until the model with the largest share of the area changes.
+# **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev loss:
+# does any model change its status? Untick the models on the frontier one after the other: which models take their place? Move
+# the reference until another model has the largest share of the area.
 
 # %% [markdown]
 # ## The paper's frontier
 #
-# The paper draws this plane for WMT-6 (its figure "Multilingual performance Pareto frontier on the WMT-6 dataset"). The
-# points can be worked out from its table of BLEU scores per language pair: fr, de, zh are the large ones, et, ro, tr the small.
+# The paper draws this plane for WMT-6 (its figure "Multilingual performance Pareto frontier on the WMT-6 dataset"). We can
+# compute the points from its table of BLEU scores per language pair: fr, de, zh are the large languages, et, ro, tr the small
+# ones.
 
 # %%
 paper = {
@@ -414,29 +417,30 @@ for setting, of in planes.items():
     print("    six pairs:", [names[i] for i in pareto_front(list(paper[setting].values()))])
 
 # %%
-frontier_plane.plane({name: [point] for name, point in planes["M2O"].items()})
+l06.frontier_plane.plane({name: [point] for name, point in planes["M2O"].items()})
 
 # %%
-frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
+l06.frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()})
 
 # %% [markdown]
-# **What to notice.** Many-to-one is the picture that the paper promises: both single models are dominated, and model 1 dominates
-# $\tau=1$ even with all six pairs as judges. The frontier has moved outwards. One-to-many is less clear-cut, and the paper says so:
-# model 1 gives 0.7 BLEU on large languages for 3.2 on small ones, so that $\tau=1$ stays on the frontier. The paper prints no
-# spread over seeds (its tests of significance are over the sentences of one model), so by this lesson's rule nobody can say
-# which of the tenths are noise; the large distances hardly are.
+# **What to notice.** Many-to-one is the picture that the paper promises. Both single models are dominated, and model 1
+# dominates $\tau=1$ even with all six pairs as judges. The frontier has moved outwards. One-to-many is less clear, and the
+# paper says so: model 1 gives up 0.7 BLEU on large languages for 3.2 on small ones, so $\tau=1$ stays on the frontier. The
+# paper prints no spread over seeds (its tests of significance are over the sentences of one model). So by this lesson's rule we
+# cannot say which of the differences of some tenths are noise; the large differences hardly are.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Dominated means: worse or equal on all axes, and worse on one. Undominated means only that nobody *in the set* is better.
-# - The frontier is a staircase; the hypervolume is the area below it, and it needs a reference to mean anything.
-# - With losses everything flips; put a minus in front and use the same functions.
-# - More axes, fewer dominated points. Two averages make a picture, and hide which language paid.
-# - Turning $\tau$ moves along a frontier, as long as one does not turn it too far. To push the frontier is another matter: that
-#   needs a method, and a comparison with *all* of the knob's positions, not with one.
-# - No difference without its spread. Two seeds are the least that lets you see any.
+# - A point is dominated if another point is at least as good on all axes and better on one. Undominated means only that no
+#   point *in the set* dominates it.
+# - The frontier is a staircase. The hypervolume is the area below it, and it needs a reference to mean anything.
+# - With losses everything is reversed; put a minus in front and use the same functions.
+# - With more axes, fewer points are dominated. Two averages make a picture, and hide which language paid.
+# - Turning $\tau$ moves a model along a frontier, as long as you do not turn it too far. To push the frontier outwards you need
+#   a method, and a comparison with *all* positions of the knob, not with one.
+# - No difference without its spread. You need at least two seeds to see any spread.
 #
-# **Where to go next.** Figure 1 and section 5.1 ("Visualization of Pareto Frontier") of the paper; the code is
-# `pmd_lite/evaluation/pareto.py` and, for the explorer, `pmd_lite/teaching/explorer.py`. Lesson 07 lets two of these models
-# teach each other.
+# **Where to go next.** Figure 1 and section 5.1 ("Visualization of Pareto Frontier") of the paper. The code is
+# `pmd_lite/evaluation/pareto.py` and, for the explorer, `lessons/pmd_kit/l06/explorer.py`. In lesson 07 two of these models teach
+# each other.

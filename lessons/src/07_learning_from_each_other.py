@@ -1,58 +1,41 @@
 # %% [markdown]
 # # 07 Learning from each other
 #
-# > **You will**: write the loss by which one model learns from another, see that it is the old loss with a softer target,
-# > keep the gradient away from the teacher, and let two models teach each other. **Time**: about three minutes on two CPU
-# > cores, most of it waiting for one cell; fifty with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 02 and
-# > 04 (sampling, label smoothing); what a gradient is.
+# > **You will**: write the loss by which one model learns from another, see that it is the old loss with a softer target, keep
+# > the gradient away from the teacher, and let two models teach each other. **Time**: about three minutes on two CPU cores,
+# > most of it waiting for one cell; fifty with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 02 and 04
+# > (sampling, label smoothing); what a gradient is.
 #
-# **Contents**: a second opinion · exercise: L_kd · what the loss wants · only real tokens · exercise: the mean · two
-# opinions, one target · exercise: the mixed target · a teacher who knows one word · who gets a gradient · exercise: the
-# student's loss · two students, one algorithm · exercise: one round · where two students settle · vanilla mutual
-# distillation · the paper's table and ours · takeaways
+# **Contents**: a second opinion · exercise: L_kd · what the loss wants · only real tokens · exercise: the mean · two opinions,
+# one target · exercise: the mixed target · a teacher that knows one word · which model gets a gradient · exercise: the
+# student's loss · two students, one algorithm · exercise: one round · where two students settle · vanilla mutual distillation ·
+# the paper's table and ours · takeaways
 
 # %% [markdown]
 # ## A second opinion
 #
 # "The cat sleeps on the ..." The reference translation says *rug*. So training asks for *rug*, and treats *mat* as being as
 # wrong as *of*. Another model, asked for the next word, would answer with a whole distribution: mostly rug or mat, perhaps
-# sofa, surely not *of*. That answer says more than the reference does. To learn from it is called **knowledge
-# distillation**: a *student* $\theta^S$ is trained towards the probabilities of a *teacher* $\theta^T$,
+# sofa, surely not *of*. That answer says more than the reference does. To learn from it is called **knowledge distillation**: a
+# *student* $\theta^S$ is trained towards the probabilities of a *teacher* $\theta^T$,
 #
 # $$\mathcal{L}_{kd} = \sum_{i \le |y|} \sum_{w \in \mathcal{V}} -\,p(w \mid x, y_{<i}; \theta^T)\,\log p(w \mid x, y_{<i}; \theta^S) \tag{Eq. 3}$$
 #
-# Both models read the same source and the same beginning of the *reference*; nobody translates anything while training. By
-# hand, one position and three words, the teacher at $(.5, .3, .2)$ and the student at $(.25, .5, .25)$:
-# $-.5\ln .25 - .3\ln .5 - .2\ln .25 = .693 + .208 + .277 = 1.178$.
+# Both models read the same source and the same beginning of the *reference*; no model translates anything during training. By
+# hand, for one position and three words, with the teacher at $(0.5, 0.3, 0.2)$ and the student at $(0.25, 0.5, 0.25)$: $-0.5\ln
+# 0.25 - 0.3\ln 0.5 - 0.2\ln 0.25 = 0.693 + 0.208 + 0.277 = 1.178$.
 
 # %%
-from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.config import ModelConfig
-from pmd_lite.data.tokenizer import PAD
-from pmd_lite.distillation.losses import (
-    ce_loss,
-    kd_loss,
-    log_probs,
-    nll,
-    pmd_loss,
-    probs,
-    soft_target,
-    token_logits,
-)
+from pmd_kit import l07
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.run import bleu_table
-from pmd_lite.teaching import figures, figures_07, widgets_07
-from pmd_lite.teaching.checks import lesson07
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 teacher_p = torch.tensor([[0.5, 0.3, 0.2]])
 student_p = torch.tensor([[0.25, 0.5, 0.25]])
 print(f"{kd_loss(student_p.log(), teacher_p):.3f}")
@@ -60,7 +43,7 @@ print(f"{kd_loss(student_p.log(), teacher_p):.3f}")
 # %% [markdown]
 # ### Exercise 1: L_kd (6 minutes, difficulty 2)
 #
-# Write Eq. 3. `student` and `teacher` are logits of shape [tokens, vocab]; return the sum over all tokens, in nats.
+# Write Eq. 3. `student` and `teacher` are logits of shape [tokens, vocab]. Return the sum over all tokens, in nats.
 # (`torch.softmax` and `torch.log_softmax` take a `dim`.)
 
 # %% tags=["exercise"]
@@ -72,23 +55,25 @@ def kd(student, teacher):
 
 
 # %% tags=["check", "points:2"]
-lesson07.KD.check(kd)
+l07.checks.KD.check(kd)
 ### BEGIN HIDDEN TESTS
-lesson07.KD.grade(kd, seed=7)
+l07.checks.KD.grade(kd, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What the loss wants
 #
-# A vocabulary of two words, *rug* and *mat*. The reference is *rug*; the teacher says *rug* with .7. How high is each loss
-# when the student says *rug* with probability $q$? The third curve is the *KL divergence*, the usual measure of how far apart
-# two distributions are: Eq. 3 minus the teacher's own entropy.
+# Take a vocabulary of two words, *rug* and *mat*. The reference is *rug*; the teacher gives *rug* a probability of 0.7. How
+# high is each loss when the student gives *rug* the probability $q$? The third curve is the *KL divergence*, the usual measure
+# of how different two distributions are. It is Eq. 3 minus the teacher's own entropy.
 
 # %%
+import numpy as np
+
 q = np.linspace(0.02, 0.98, 97)
 entropy = -(0.7 * np.log(0.7) + 0.3 * np.log(0.3))
 soft = -(0.7 * np.log(q) + 0.3 * np.log(1 - q))
-figures_07.curves(
+l07.figures.curves(
     q, {"reference: -log q": -np.log(q), "teacher, Eq. 3": soft, "teacher, KL divergence": soft - entropy},
     "student's probability of rug", "loss (nats)", lowest=True,
     alt="Loss over the student's probability of rug: the reference's falls to the end, "
@@ -96,22 +81,22 @@ figures_07.curves(
 )
 
 # %% [markdown]
-# **What to notice.** The reference is never content: every further bit of certainty pays, on a training sentence that may have
-# been seen two hundred times. The teacher *is* content, at .7. Eq. 3 and KL have the same shape, so the same gradient. But
-# Eq. 3 is not zero where the student agrees; it is the teacher's entropy, .611 here. A curve of $\mathcal{L}_{kd}$ that stays at .6
-# may be perfect.
+# **What to notice.** The reference is never content: every further bit of certainty pays, on a training sentence that the model
+# may have seen two hundred times. The teacher *is* content, at 0.7. Eq. 3 and KL have the same shape, so they have the same
+# gradient. But Eq. 3 is not zero where the student agrees; there it is the teacher's entropy, 0.611 here. If a curve of
+# $\mathcal{L}_{kd}$ stays at 0.6, the student may be perfect.
 
 # %% [markdown]
 # ## Only real tokens
 #
-# Sentences of a batch have different lengths, and what fills the short ones up must not count: not in the sum, and not in
-# the number we divide by. The library leaves padding out *before* the output layer, which also saves the most expensive
-# multiplication. In a toy you may do it afterwards.
+# The sentences of a batch have different lengths, so short ones are filled up with padding. Padding must not count: not in the
+# sum, and not in the number by which we divide. The library leaves padding out *before* the output layer, which also saves the
+# most expensive multiplication. In a small example you may leave it out afterwards.
 #
 # ### Exercise 2: the mean (6 minutes, difficulty 2)
 #
-# `student` and `teacher` are logits [batch, len, vocab], `lengths` [batch] says how many positions of each row are real.
-# Return the mean of $\mathcal{L}_{kd}$ per real token. (A boolean mask [batch, len] can index the first two dimensions.)
+# `student` and `teacher` are logits [batch, len, vocab]; `lengths` [batch] says how many positions of each row are real. Return
+# the mean of $\mathcal{L}_{kd}$ per real token. (A boolean mask [batch, len] can index the first two dimensions.)
 
 # %% tags=["exercise"]
 def kd_mean(student, teacher, lengths):
@@ -123,30 +108,31 @@ def kd_mean(student, teacher, lengths):
 
 
 # %% tags=["check", "points:2"]
-lesson07.KD_MEAN.check(kd_mean)
+l07.checks.KD_MEAN.check(kd_mean)
 ### BEGIN HIDDEN TESTS
-lesson07.KD_MEAN.grade(kd_mean, seed=7)
+l07.checks.KD_MEAN.grade(kd_mean, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Two opinions, one target
 #
-# A student of Pareto-MD does not choose between reference and teacher, it listens to both. For a batch of the pair $\ell$,
+# A student of Pareto-MD does not choose between reference and teacher; it listens to both. For a batch of the pair $\ell$,
 #
 # $$\mathcal{L}_{PMD} = (1-\alpha[\ell])\,\mathcal{L}_{ce} + \alpha[\ell]\,\mathcal{L}_{kd} \tag{Eq. 4}$$
 #
-# Each of the two is a cross-entropy, a sum of $-t(w)\log p^S(w)$ with some target $t$. The target of $\mathcal{L}_{ce}$ is the smoothed
-# reference $r$ of lesson 04: $1-\varepsilon$ on the right word, $\varepsilon/(V-1)$ on every other. So the mixture of the two
-# losses is *one* cross-entropy, to the mixture of the two targets:
+# Each of the two is a cross-entropy, a sum of $-t(w)\log p^S(w)$ with some target $t$. The target of $\mathcal{L}_{ce}$ is the
+# smoothed reference $r$ of lesson 04: $1-\varepsilon$ on the right word, $\varepsilon/(V-1)$ on every other. So the mixture of
+# the two losses is *one* cross-entropy, and its target is the mixture of the two targets:
 #
 # $$t(w) = (1-\alpha)\,r(w) + \alpha\,p^T(w)$$
 #
-# By hand with $V = 4$, $\varepsilon = .1$, $\alpha = .4$: the right word has $r = .9$; if the teacher gives it $.5$, the target is
-# $.6 \cdot .9 + .4 \cdot .5 = .74$. A word with $r = .1/3$ and teacher $.3$ gets $.6 \cdot .0333 + .4 \cdot .3 = .14$.
+# By hand with $V = 4$, $\varepsilon = 0.1$, $\alpha = 0.4$: the right word has $r = 0.9$. If the teacher gives it $0.5$, the
+# target is $0.6 \cdot 0.9 + 0.4 \cdot 0.5 = 0.74$. A word with $r = 0.1/3$ and teacher $0.3$ gets
+# $0.6 \cdot 0.0333 + 0.4 \cdot 0.3 = 0.14$.
 #
 # ### Exercise 3: the mixed target (6 minutes, difficulty 2)
 #
-# `gold` [tokens] are the right words, `teacher_p` [tokens, vocab] probabilities. Return $t$, [tokens, vocab].
+# `gold` [tokens] are the right words; `teacher_p` [tokens, vocab] are probabilities. Return $t$, [tokens, vocab].
 # (`torch.nn.functional.one_hot` may help.)
 
 # %% tags=["exercise"]
@@ -160,15 +146,15 @@ def mixed_target(gold, teacher_p, alpha, eps):
 
 
 # %% tags=["check", "points:2"]
-lesson07.MIXED.check(mixed_target)
+l07.checks.MIXED.check(mixed_target)
 ### BEGIN HIDDEN TESTS
-lesson07.MIXED.grade(mixed_target, seed=7)
+l07.checks.MIXED.grade(mixed_target, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The check has an answer of its own that mixes nothing: it takes the library's two losses, asks autograd for the gradient
-# on the student's logits, and reads the target off. For a cross-entropy that gradient is simply **what the student says minus
-# what it should say**, $p^S - t$. The same here, on random numbers:
+# The check computes its answer in a different way, which does not mix anything. It takes the library's two losses, asks
+# autograd for the gradient on the student's logits, and reads the target from this gradient. For a cross-entropy the gradient
+# is simply **what the student says minus what it should say**, $p^S - t$. Here is the same on random numbers:
 
 # %%
 torch.manual_seed(7)
@@ -176,7 +162,7 @@ student, teacher = torch.randn(5, 6, requires_grad=True), torch.randn(5, 6)
 gold = torch.tensor([0, 3, 1, 5, 2])
 logp, teacher_p = log_probs(student), probs(teacher)
 pmd_loss(ce_loss(logp, gold, 0.1), kd_loss(logp, teacher_p), 0.4).backward()
-target = lesson07.mixed_target(gold, teacher_p, 0.4, 0.1)
+target = l07.checks.mixed_target(gold, teacher_p, 0.4, 0.1)
 difference = probs(student).double() - target
 print("gradient = p_S - target:", torch.allclose(student.grad.double(), difference, atol=1e-6))
 one_loss = -(target * logp).sum()
@@ -184,23 +170,23 @@ two_losses = pmd_loss(ce_loss(logp, gold, 0.1), kd_loss(logp, teacher_p), 0.4)
 print("Eq. 4 = one cross-entropy:", torch.allclose(one_loss.float(), two_losses))
 
 # %%
-widgets_07.mixture("knows the scene", alpha=0.4, eps=0.1)
+l07.widgets.mixture("knows the scene", alpha=0.4, eps=0.1)
 
 # %% [markdown]
-# **What to notice.** The target still prefers *rug*, and now *mat* is a better mistake than *of*. Whatever the teacher, the right
-# word keeps at least $(1-\alpha)(1-\varepsilon)$ of the target: with $\varepsilon = .1$ and an $\alpha$ below
-# .47 no teacher, however sure and however wrong, can outvote the reference.
+# **What to notice.** The target still prefers *rug*, and now *mat* is a better mistake than *of*. Whatever the teacher says,
+# the right word keeps at least $(1-\alpha)(1-\varepsilon)$ of the target. With $\varepsilon = 0.1$ and an $\alpha$ below 0.47
+# no teacher, however sure and however wrong, can outvote the reference.
 #
-# The same picture to play with. (Without a running kernel only the figure above is shown.)
+# Here you can change the same picture. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_07.target_slider()
+l07.widgets.target_slider()
 
 # %% [markdown]
-# ## A teacher who knows one word
+# ## A teacher that knows one word
 #
-# Two special teachers. One is *certain* of the reference; its distribution is a 1 and zeros, called one-hot. The other is
-# almost certain, and gives the same small rest to every other word. What do we get when we distil from them?
+# Take two special teachers. The first is *certain* of the reference: its distribution is a 1 and zeros, called one-hot. The
+# second is almost certain, and gives the same small probability to every other word. What do we get when we distil from them?
 
 # %%
 one_hot = torch.nn.functional.one_hot(gold, 6).float()
@@ -209,23 +195,23 @@ print("one-hot teacher = cross-entropy:", torch.allclose(kd_loss(logp, one_hot),
 print("evenly unsure = label smoothing:", torch.allclose(kd_loss(logp, unsure), ce_loss(logp, gold, 0.1)))
 
 # %% [markdown]
-# **What to notice.** Cross-entropy is distillation from a teacher who has seen the answer and knows nothing else. Label
-# smoothing is the same teacher with a little modesty. So the step from here to a real teacher is not a new kind of loss. It
-# is a better informed target: unsure *where* there is something to be unsure of. Keep this in mind when distillation helps:
-# part of any gain may be what more smoothing would have given as well.
+# **What to notice.** Cross-entropy is distillation from a teacher that has seen the answer and knows nothing else. Label
+# smoothing is the same teacher with a little modesty. So the step from here to a real teacher is not a new kind of loss. It is
+# a target with more information: it is unsure *where* there is something to be unsure of. Remember this when distillation
+# helps: more smoothing might have given a part of the gain as well.
 
 # %% [markdown]
-# ## Who gets a gradient
+# ## Which model gets a gradient
 #
-# In Eq. 3 both models appear, and autograd would happily send gradients to both. The teacher's would say: *become easier
-# to imitate*. That is not what we want of a teacher, least of all of one that is a student itself a moment later. So the
-# teacher's probabilities are numbers, nothing more: the forward pass runs without a graph.
+# In Eq. 3 both models appear, and autograd would happily send gradients to both. The teacher's gradient would say: *become
+# easier to imitate*. We do not want that of a teacher, least of all of one that is itself a student a moment later. So the
+# teacher's probabilities are only numbers: the teacher's forward pass runs without a graph.
 #
 # ### Exercise 4: the student's loss (9 minutes, difficulty 3)
 #
 # `student` and `teacher` are models: called on `x` they return logits [tokens, vocab]. Return Eq. 4 as a tensor, summed over
-# tokens, with plain cross-entropy to `gold` (no smoothing). After `backward()` the student must have its gradient, the
-# teacher none; and the teacher must still be able to learn later. The check looks at all of that.
+# tokens, with plain cross-entropy to `gold` (no smoothing). After `backward()` the student must have its gradient and the
+# teacher must have none. The teacher must still be able to learn later. The check looks at all of this.
 
 # %% tags=["exercise"]
 def student_loss(student, teacher, x, gold, alpha):
@@ -239,17 +225,23 @@ def student_loss(student, teacher, x, gold, alpha):
 
 
 # %% tags=["check", "points:3"]
-lesson07.ISOLATION.check(student_loss)
+l07.checks.ISOLATION.check(student_loss)
 ### BEGIN HIDDEN TESTS
-lesson07.ISOLATION.grade(student_loss, seed=7)
+l07.checks.ISOLATION.grade(student_loss, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Now with two real Transformers. The library's `soft_target` does one more thing: while it speaks, the teacher has its dropout
-# switched off, and afterwards it is put back into training mode. (The authors' program leaves the dropout of the teacher on in
-# ordinary training steps; in ours that is a setting, `teacher_dropout`.)
+# Now we do it with two real Transformers. The library's `soft_target` does one more thing: it switches the teacher's dropout
+# off while the teacher computes, and then puts the teacher back into training mode. (The authors' program leaves the dropout of
+# the teacher on in ordinary training steps; in our library this is a setting, `teacher_dropout`.)
 
 # %%
+from dataclasses import asdict
+
+from pmd_lite.config import ModelConfig
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.model.transformer import Transformer
+
 torch.manual_seed(7)
 shape = ModelConfig(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, ffn=32)
 one_model, other_model = (Transformer(40, **asdict(shape), pad=PAD).train() for _ in range(2))
@@ -266,12 +258,12 @@ for name, model in (("student", one_model), ("teacher", other_model)):
 # %% [markdown]
 # ## Two students, one algorithm
 #
-# Usually the teacher is a finished, larger model. In **mutual distillation** there is no finished model: two students are trained side
-# by side, and each is the other's teacher. Each has its own data, drawn by its own sampler, and its own weights
-# $\alpha_i[\ell]$, one per language pair.
+# Usually the teacher is a finished, larger model. In **mutual distillation** there is no finished model: two students are
+# trained side by side, and each is the teacher of the other. Each has its own data, drawn by its own sampler, and its own
+# weights $\alpha_i[\ell]$, one per language pair.
 
 # %%
-figures_07.framework(
+l07.figures.framework(
     ["tau=1", "tau=5"],
     alt="Two students; each learns from its own data with weight 1-alpha and from the other student "
         "with weight alpha; student 1 steps first",
@@ -288,15 +280,16 @@ figures_07.framework(
 #     every T updates: renew alpha with some strategy        # lessons 08 to 10
 # ```
 #
-# "As it is now" matters. Student 1 steps first, taught by the old student 2. When student 2's turn comes, student 1 has
-# already moved, and the *new* student 1 teaches. (Numerical analysis knows the two ways as Gauss-Seidel and Jacobi.)
+# "As it is now" matters. Student 1 steps first, and the old student 2 teaches it. When it is the turn of student 2, student 1
+# has already moved, and the *new* student 1 teaches. (In numerical analysis, this way is called Gauss-Seidel. If both used the
+# old models, it would be Jacobi.)
 #
 # ### Exercise 5: one round (9 minutes, difficulty 3)
 #
-# The smallest possible students: one position, no network, a student *is* its logits `z1` or `z2`, [vocab]. In place of a reference each has
-# `data[i]`, a distribution [vocab]: how often each word follows in its own training sentences. Make one round of the inner loop with
-# plain gradient descent, `z - lr * gradient`, and return the new `(z1, z2)`. You know the gradient: what the student says
-# minus what it should say.
+# These are the smallest possible students. There is one position and no network: a student *is* its logits, `z1` or `z2`,
+# [vocab]. Instead of a reference each student has `data[i]`, a distribution [vocab]: how often each word follows in its own
+# training sentences. Make one round of the inner loop with plain gradient descent, `z - lr * gradient`, and return the new
+# `(z1, z2)`. You know the gradient: what the student says minus what it should say.
 
 # %% tags=["exercise"]
 def one_round(z1, z2, data, alphas, lr):
@@ -312,22 +305,24 @@ def one_round(z1, z2, data, alphas, lr):
 
 
 # %% tags=["check", "points:3"]
-lesson07.ONE_ROUND.check(one_round)
+l07.checks.ONE_ROUND.check(one_round)
 ### BEGIN HIDDEN TESTS
-lesson07.ONE_ROUND.grade(one_round, seed=7)
+l07.checks.ONE_ROUND.grade(one_round, seed=7)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Where two students settle
 #
-# What becomes of two such students in the long run? At a standstill each says exactly its target: $p_1 = (1-\alpha) d_1 + \alpha p_2$ and
-# $p_2 = (1-\alpha) d_2 + \alpha p_1$, where $d_1$, $d_2$ are their data. Put one into the other and
+# What happens to two such students in the long run? When they no longer change, each says exactly its target:
+# $p_1 = (1-\alpha) d_1 + \alpha p_2$ and $p_2 = (1-\alpha) d_2 + \alpha p_1$, where $d_1$, $d_2$ are their data. If we put the
+# second equation into the first, we get
 #
 # $$p_1 = \frac{d_1 + \alpha\, d_2}{1+\alpha}$$
 #
 # So **through its teacher a student learns from data it has never seen**. Suppose that in truth the three words follow with
-# probabilities $(.5, .3, .2)$, that both students have few sentences, and that their samples are off in opposite directions. By
-# hand for $\alpha = .4$ and the first word: $(.75 + .4 \cdot .25)/1.4 = .607$, nearer to .5 than the student's own .75.
+# probabilities $(0.5, 0.3, 0.2)$, that both students have few sentences, and that their samples are wrong in opposite
+# directions. By hand for $\alpha = 0.4$ and the first word: $(0.75 + 0.4 \cdot 0.25)/1.4 = 0.607$, nearer to 0.5 than the
+# student's own 0.75.
 
 # %%
 truth = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -343,34 +338,34 @@ for alpha in (0.0, 0.4, 0.8, 1.0):
     z = torch.tensor([[0.2, 0.6, 0.2], [0.2, 0.2, 0.6]], dtype=torch.float64).log()
     path = [excess(z[0])]
     for _ in range(100):
-        z = torch.stack(lesson07.one_round(z[0], z[1], data, (alpha, alpha), lr=0.5))
+        z = torch.stack(l07.checks.one_round(z[0], z[1], data, (alpha, alpha), lr=0.5))
         path.append(excess(z[0]))
     paths[f"alpha={alpha:g}"] = path
     print(f"alpha={alpha:g}: student 1 ends at {[round(p, 3) for p in probs(z)[0].tolist()]}")
 
 # %%
-figures_07.curves(
+l07.figures.curves(
     range(101), paths, "rounds", "student 1: loss above the best possible",
     alt="Excess loss of student 1 over 100 rounds: alpha 0 falls, then rises to 0.2; 0.4 and 0.8 end "
         "near 0; 1 stays at 0.2",
 )
 
 # %% [markdown]
-# **What to notice.** Alone ($\alpha = 0$) the student comes close to the truth in passing and then goes on to learn its few sentences by
-# heart. With a teacher it stays, and the larger $\alpha$, the nearer it ends, *up to but not including* 1. At $\alpha=1$ nobody listens to any
-# data: the two agree with each other on something that was settled by how they began. And everything
-# hangs on an assumption that we put in by hand: that the two err in *opposite* directions. If $d_1 = d_2$, then
-# $p_1 = d_1$ whatever $\alpha$ is; two students of the same data have nothing to tell each other. If $d_2$ is simply worse,
-# listening to it hurts. A real pair of students differs in more than its data, of course: in initial weights, in dropout,
-# in what each has got round to learning. Is that enough?
+# **What to notice.** Alone ($\alpha = 0$) the student comes close to the truth on its way, and then continues until it has
+# memorised its few sentences. With a teacher it stays near the truth, and the larger $\alpha$ is, the nearer it ends, *up to
+# but not including* 1. At $\alpha=1$ neither student listens to any data: the two agree with each other on something that
+# depends only on how they began. And everything depends on an assumption that we put in by hand: that the two are wrong in
+# *opposite* directions. If $d_1 = d_2$, then $p_1 = d_1$ whatever $\alpha$ is: two students of the same data have nothing to
+# tell each other. If $d_2$ is simply worse, listening to it hurts. A real pair of students differs in more than its data, of
+# course: in initial weights, in dropout, and in what each has learnt so far. Is that enough?
 
 # %% [markdown]
 # ## Vanilla mutual distillation
 #
-# Two students with the **same** temperature, each teaching the other with a fixed $\alpha$: the method the paper starts from, and calls
-# *vanilla MD*. We train it on `longtail` with $\tau=1$ for both and $\alpha = .4$, and beside it a single model that is the *twin*
-# of its `model_1`: same initial weights, same batches, same dropout. Distillation begins after three tenths of the
-# run, since a teacher who knows nothing has nothing to teach.
+# In the paper's starting point, two students have the **same** temperature and teach each other with a fixed $\alpha$. The
+# paper calls this method *vanilla MD*. We train it on `longtail` with $\tau=1$ for both students and $\alpha = 0.4$. Beside it
+# we train a single model that is the *twin* of its `model_1`: same initial weights, same batches, same dropout. Distillation
+# begins after three tenths of the run, because a teacher that knows nothing has nothing to teach.
 
 # %%
 size = None  # papermill: -p size ci
@@ -389,7 +384,7 @@ vanilla, single = pmd.train_side_by_side(jobs, workers=2, show=False)  # a few m
 print(vanilla.labels, "alpha", vanilla.config.distill.alpha)
 
 # %% [markdown]
-# Are they twins? Until distillation begins they must be *equal*, not similar. Compare their dev losses bit by bit:
+# Are they twins? Until distillation begins they must be *equal*, not similar. We compare their dev losses bit by bit:
 
 # %%
 steps, alone = single.curve("dev_loss")
@@ -401,30 +396,36 @@ print("equal to the last bit at", [step for step, yes in zip(steps, same) if yes
 print("different at", [step for step, yes in zip(steps, same) if not yes])
 
 # %%
-figures.dev_loss_of([single, vanilla])
+from pmd_lite.figures.runs import dev_loss_of
+
+dev_loss_of([single, vanilla])
 
 # %% tags=["result-table"]
+from pmd_lite.run import bleu_table
+
 bleu_table([single, vanilla])
 
 # %% [markdown]
-# **What to notice.** The twins part once distillation has begun and not before: what comes later is its work and
-# nothing else. In the run stored with this notebook `model_1` ends with less BLEU than its twin on nearly all pairs,
-# and with a *lower* dev loss on the three small ones (by .04 to .15 nats), about level on the large. `model_2` is
-# lower on the small ones, too (.03 to .09). Is that a finding? The comparison stored beside this notebook holds the
-# same $\tau=1$ run with the same seed, made with an earlier version of the library that computes the same loss, but
-# rounds otherwise and draws other numbers for its dropout:
+# **What to notice.** The twins become different once distillation has begun and not before: distillation alone causes what
+# comes later. In the run stored with this notebook `model_1` ends with less BLEU than its twin on nearly all pairs. Its dev
+# loss is *lower* on the three small pairs (by 0.04 to 0.15 nats) and about equal on the large ones. `model_2` is lower on the
+# small ones, too (0.03 to 0.09). Is that a finding? The comparison stored beside this notebook holds the same $\tau=1$ run with
+# the same seed. An earlier version of the library made it. That version computes the same loss, but it rounds differently and
+# draws other random numbers for its dropout:
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 before, now = stored.systems["tau=1"]["bleu"][0], single.bleu()
 print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(now.values()) / 6:.1f} here")
 
 # %% [markdown]
-# Other draws with the same dropout rate are chance, as another seed is, and training magnifies even the last bit of a
-# number. So two points of mean BLEU in a single run are no finding, and your own numbers may differ by as much.
+# Different dropout draws at the same rate are chance, just as a different seed is, and training magnifies even the last bit of
+# a number. So two points of mean BLEU in a single run are not a finding, and your own numbers may differ by as much.
 #
-# One more look at the losses themselves. `L_kd` is what `model_1` paid against its teacher in the last stretch of training, `L_ce`
-# what it paid against the smoothed reference, both in nats per token, on training sentences:
+# Look once more at the losses themselves. `L_kd` is the loss of `model_1` against its teacher in the last stretch of training;
+# `L_ce` is its loss against the smoothed reference. Both are in nats per token, on training sentences:
 
 # %%
 rows = []
@@ -436,20 +437,22 @@ for i, pair in enumerate(vanilla.pairs):
 eps, vocab = vanilla.config.optim.label_smoothing, vanilla.tokenizer.vocab_size
 reference = torch.tensor([1 - eps] + [eps / (vocab - 1)] * (vocab - 1))
 floor = -(reference * reference.log()).sum()
-print(f"the lowest L_ce there can be, the entropy of the smoothed reference: {floor:.2f}")
+print(f"the lowest possible L_ce, the entropy of the smoothed reference: {floor:.2f}")
 Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 
 # %% [markdown]
-# **What to notice.** $\mathcal{L}_{kd}$ is the smaller number everywhere. That does not mean that the teacher is easier to please: both losses have a
-# floor, the entropy of their target, and only what lies above it is left to learn. The reference's floor is the same for every
-# token; the teacher's depends on how sure it is, pair by pair.
+# **What to notice.** $\mathcal{L}_{kd}$ is the smaller number everywhere. This does not mean that the teacher is easier to
+# please. Both losses have a floor, the entropy of their target, and only what lies above the floor is left to learn. The
+# reference's floor is the same for every token; the teacher's floor depends on how sure the teacher is, pair by pair.
 
 # %% [markdown]
 # ## The paper's table and ours
 #
-# The paper asks the same question on WMT-6 (many to one): mean BLEU of six pairs, one run each.
+# The paper asks the same question on WMT-6 (many-to-one): mean BLEU of six pairs, one run each.
 
 # %%
+from pmd_lite.methods import METHODS
+
 asked = ["tau=1", "tau=5", "vanilla-md", "vanilla-md-tau", "bi-pmd", "auto-pmd"]
 rows = []
 for name in asked:
@@ -458,10 +461,10 @@ for name in asked:
 Table(["method", "sampler of each student", "BLEU (model 1/model 2)"], rows, best=None)
 
 # %% [markdown]
-# All mutual students are above both single models; those of vanilla MD by .4 to 1.4 BLEU above the one of their own temperature. Bi-PMD is
-# vanilla MD with *different* samplers and nothing else, and it gains another .6 to .8: that is the paper's argument for two
-# different students. Now the same
-# methods on `longtail`, each with three seeds (stored; the command is printed):
+# All mutual students are above both single models. Those of vanilla MD are 0.4 to 1.4 BLEU above the single model of their own
+# temperature. Bi-PMD is vanilla MD with *different* samplers and nothing else, and it gains another 0.6 to 0.8. This is the
+# paper's argument for two different students. Now the same methods on `longtail`, each with three seeds (the results are
+# stored; the command is printed):
 
 # %%
 print(stored.command)
@@ -469,8 +472,8 @@ mutual = [label for label in stored.systems if label.split(" ")[0] in asked[2:]]
 stored.table(["tau=1", "tau=5", *mutual])
 
 # %% [markdown]
-# One picture of both. Every student is compared with the single model *of the same temperature*, seed by seed: small dots are seeds,
-# the triangle is their mean. Right of the line is better in all three panels.
+# Here is one picture of both. Every student is compared with the single model *of the same temperature*, seed by seed. Small
+# dots are seeds, the triangle is their mean. Right of the line is better in all three panels.
 
 # %%
 def above_twin(label, of):
@@ -491,30 +494,31 @@ panels = {
     "here: dev loss saved": {label: [-x for x in above_twin(label, "dev_loss")] for label in mutual},
 }
 means = "; ".join(f"{label} {sum(x) / len(x):+.1f}" for label, x in panels["here: BLEU"].items())
-figures_07.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
+l07.figures.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
 
 # %% [markdown]
-# **What to notice.** In the paper every student gains. Here, in BLEU, nobody is above the line by more than the seeds are apart, and the
-# two vanilla students at $\tau=5$ lose 4 to 6 points against a single $\tau=5$ model: both are still learning the large pairs, and each
-# is taught by another who does not know them either. Dev loss tells another story, and there the paper's order is visible. Vanilla MD
-# at $\tau=1$ saves about .03 nats; the `model_1` of Bi-PMD, whose teacher samples *differently*, saves .07 to .09, whatever the
-# seed. Lower loss and no more BLEU: that is the pattern of lesson 00 again.
+# **What to notice.** In the paper every student gains. Here, in BLEU, no student is above the line by more than the differences
+# between the seeds. The two vanilla students at $\tau=5$ lose 4 to 6 points against a single $\tau=5$ model: both are still
+# learning the large pairs, and each has a teacher that does not know them either. Dev loss tells another story, and there the
+# paper's order is visible. Vanilla MD at $\tau=1$ saves about 0.03 nats. The `model_1` of Bi-PMD, whose teacher samples
+# *differently*, saves 0.07 to 0.09, whatever the seed. The loss is lower and BLEU is not higher: that is the pattern of lesson
+# 00 again.
 #
-# How much does that say about the paper? Our students train for fewer than 8 epochs, the paper's for 70, when nothing is left to
-# learn in the ordinary way; and our BLEU comes from translations of 300 invented sentences a pair. What it does say: two equal students are no free
-# lunch, and they cost 2.2 to 2.4 times as much as one (the column `compute`).
+# How much does that say about the paper? Our students train for fewer than 8 epochs. The paper's train for 70, and then nothing
+# is left to learn in the ordinary way. And our BLEU comes from translations of 300 invented sentences a pair. The results do
+# show this: two equal students are not a free lunch, and they cost 2.2 to 2.4 times as much as one (the column `compute`).
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Distillation is cross-entropy with a soft target. With a reference beside the teacher (Eq. 4) it is still one
-#   cross-entropy, to the mixture, and the gradient on the logits is what the student says minus that mixture.
-# - A teacher who knows nothing but the reference is label smoothing. What a real teacher adds is knowing *where* to be unsure.
-# - The teacher's probabilities are numbers without a graph. It is a student itself: freeze nothing, detach.
-# - Alg. 1 goes in turn: student 2 learns from the already updated student 1.
-# - What two students can give each other is what they do *not* share. Vanilla MD has little of it to offer; the paper's answer is
-#   different samplers.
+# - Distillation is cross-entropy with a soft target. With a reference beside the teacher (Eq. 4) it is still one cross-entropy.
+#   Its target is the mixture of both, and the gradient on the logits is what the student says minus that mixture.
+# - A teacher that knows nothing but the reference is label smoothing. A real teacher adds that it knows *where* to be unsure.
+# - The teacher's probabilities are numbers without a graph. The teacher is a student itself: freeze nothing, detach.
+# - In Alg. 1 the students take turns: student 2 learns from the already updated student 1.
+# - Two students can give each other only what they do *not* share. In vanilla MD they have little to give; the paper's answer
+#   is different samplers.
 #
-# **Where to go next.** Sections 2.2 and 3.1 of the paper and its table on vanilla mutual distillation; the code is
-# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/trainer.py` (Alg. 1),
-# the tests `tests/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.
+# **Where to go next.** Sections 2.2 and 3.1 of the paper and its table on vanilla mutual distillation. The code is
+# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/step.py` (Alg.
+# 1); the tests are `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.

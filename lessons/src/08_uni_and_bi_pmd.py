@@ -1,24 +1,24 @@
 # %% [markdown]
 # # 08 Uni-PMD and Bi-PMD
 #
-# > **You will**: decide for every language pair who teaches and who listens, count how often that makes a difference, test
-# > whether even the worse student has something to teach, and find a rule in the authors' program that is not in the paper.
-# > **Time**: about five minutes on two CPU cores, most of it waiting for one cell; fifty with the exercises.
+# > **You will**: decide for every language pair which student teaches and which one listens, count how often this makes a
+# > difference, test whether even the worse student has something to teach, and find a rule in the authors' program that is not
+# > in the paper. **Time**: about five minutes on two CPU cores, most of it waiting for one cell; fifty with the exercises.
 # > **Difficulty**: 2 of 5. **You need**: lesson 07.
 #
 # **Contents**: twelve weights · only the worse one learns · exercise: Eq. 5 · how often does it matter? · exercise: the share ·
-# both learn · five models · exercise: a second opinion · who learnt what · a rule that is not in the paper · exercise:
-# the dead zone · exercise: by hand · how large should alpha be? · takeaways
+# both learn · five models · exercise: a second opinion · which student learnt what · a rule that is not in the paper ·
+# exercise: the dead zone · exercise: by hand · how large should alpha be? · takeaways
 
 # %% [markdown]
 # ## Twelve weights
 #
 # Two students with different samplers are good at different things: student 1 ($\tau=1$) sees mostly the large pairs, student 2
-# ($\tau=5$) sees the small ones far more often. Each has a distillation weight of its own for every pair, $\alpha_i[\ell]$:
-# with six pairs, twelve numbers that say who listens to whom, where, and how much. This lesson has the paper's two simple
-# rules for them. Lesson 10 has the one that searches.
+# ($\tau=5$) sees the small ones far more often. Each has its own distillation weight for every pair, $\alpha_i[\ell]$. With six
+# pairs, twelve numbers say which student listens to the other, for which pair, and how much. This lesson presents the paper's
+# two simple rules for these weights. Lesson 10 presents the rule that searches.
 #
-# Dev losses of two such students, rounded from a run on `longtail`, lower is better:
+# Here are the dev losses of two such students, rounded from a run on `longtail`; lower is better:
 
 # %%
 import math
@@ -27,17 +27,10 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.config import FIDELITY
-from pmd_lite.distillation.mutual import uni_weights
+from pmd_kit import l08
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.methods import METHODS
-from pmd_lite.run import bleu_table
-from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures, figures_08, second_opinions, widgets_08
-from pmd_lite.teaching.alpha_grid import AlphaGrid
-from pmd_lite.teaching.checks import lesson08
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 pairs = ["fr-en", "et-en", "tr-en"]
 losses = torch.tensor([[0.20, 1.30, 1.95], [0.55, 0.85, 1.60]])  # [student, pair], nats per token
 rows = [[f"student {i + 1}", *losses[i].tolist()] for i in (0, 1)]
@@ -46,23 +39,26 @@ Table(["", *pairs], rows, best="min", digits=2)
 # %% [markdown]
 # ## Only the worse one learns
 #
-# **Uni-PMD** holds that one should learn from the other's strengths and never from its weaknesses. So for each pair the
-# student with the higher dev loss listens, with one fixed weight $\alpha$; the better one does not listen at all:
+# The idea of **Uni-PMD** is that a student should learn from the other's strengths and never from its weaknesses. So for each
+# pair the student with the higher dev loss listens, with one fixed weight $\alpha$. The better student does not listen at all:
 #
 # $$\alpha_i[\ell] = \alpha \times \mathbb{1}\left\{ i = \arg\max_{j \in \{1,2\}} \mathcal{L}_{ce}(D^{valid}_\ell; \theta_j) \right\} \tag{Eq. 5}$$
 #
-# The bracket is 1 if what it says is true and 0 if not. The decision is made anew every $\mathcal{T}$ updates, by default one
-# epoch; before the first decision all weights are 0. **Bi-PMD** is the opposite creed, that both always listen:
+# The indicator $\mathbb{1}\{\cdot\}$ is 1 if the statement in it is true and 0 if not. Uni-PMD decides again every
+# $\mathcal{T}$ updates, by default once an epoch; before the first decision all weights are 0. **Bi-PMD** takes the opposite
+# position, that both students always listen:
 #
 # $$\alpha_i[\ell] = \alpha \tag{Eq. 6}$$
 #
-# By hand for the table above: student 1 is better on French, so student 2 listens there; on Estonian and Turkish it is
-# the other way round. Arrows lead from the teacher to the learner.
+# By hand for the table above: student 1 is better on French, so student 2 listens there. On Estonian and Turkish student 2 is
+# better, so student 1 listens. Arrows lead from the teacher to the learner.
 
 # %%
+from pmd_lite.distillation.mutual import uni_weights
+
 rules = {"Uni-PMD (Eq. 5)": uni_weights(losses, 0.4), "Bi-PMD (Eq. 6)": torch.full((2, 3), 0.4)}
 print(rules["Uni-PMD (Eq. 5)"])
-figures_08.directions(
+l08.figures.directions(
     pairs, losses.tolist(), {title: weights.tolist() for title, weights in rules.items()},
     alt="Dev losses of two students on three pairs. Uni-PMD: one arrow a pair, to the higher loss. "
         "Bi-PMD: two arrows a pair",
@@ -71,8 +67,8 @@ figures_08.directions(
 # %% [markdown]
 # ### Exercise 1: Eq. 5 (6 minutes, difficulty 2)
 #
-# `losses` is [2, pair], `alpha` a number; return the weights, [2, pair]. The formula's $\arg\max$ says nothing about exact
-# ties. Ours: on a tie nobody leads, so *both* learn.
+# `losses` is [2, pair] and `alpha` is a number. Return the weights, [2, pair]. The formula's $\arg\max$ says nothing about
+# exact ties. Our rule: on a tie neither student leads, so *both* learn.
 
 # %% tags=["exercise"]
 def uni(losses, alpha):
@@ -83,21 +79,21 @@ def uni(losses, alpha):
 
 
 # %% tags=["check", "points:2"]
-lesson08.UNI.check(uni)
+l08.checks.UNI.check(uni)
 ### BEGIN HIDDEN TESTS
-lesson08.UNI.grade(uni, seed=8)
+l08.checks.UNI.grade(uni, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## How often does it matter?
 #
-# A weight does something only when its pair is drawn. If the student's $P$ gives a pair one batch in a hundred, then
-# so often its teacher is asked, whatever $\alpha$ is.
+# A weight does something only when its pair is drawn. If the student's $P$ gives a pair one batch in a hundred, then the
+# teacher is asked for one batch in a hundred, whatever $\alpha$ is.
 #
 # ### Exercise 2: the share (4 minutes, difficulty 2)
 #
-# `p` is [2, pair], each student's own sampling probabilities, `weights` [2, pair]. Return for each student the share of its batches
-# for which a teacher is asked, that is, whose weight is above 0.
+# `p` is [2, pair], each student's own sampling probabilities; `weights` is [2, pair]. For each student, return the share of its
+# batches for which a teacher is asked, that is, whose weight is above 0.
 
 # %% tags=["exercise"]
 def distilled(p, weights):
@@ -107,16 +103,19 @@ def distilled(p, weights):
 
 
 # %% tags=["check", "points:2"]
-lesson08.DISTILLED.check(distilled)
+l08.checks.DISTILLED.check(distilled)
 ### BEGIN HIDDEN TESTS
-lesson08.DISTILLED.grade(distilled, seed=8)
+l08.checks.DISTILLED.grade(distilled, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Say it comes as it should: student 1 leads on the three large pairs, student 2 on the three small ones. Count a forward pass as 1 and
-# one with its backward pass as 3: each student's update costs 3, and 1 more when a teacher is asked.
+# Suppose that, as expected, student 1 leads on the three large pairs and student 2 on the three small ones. Count a forward
+# pass as 1, and a forward pass with its backward pass as 3. Then each student's update costs 3, and 1 more when a teacher is
+# asked.
 
 # %%
+from pmd_lite.sampling.temperature import temperature_probabilities
+
 wmt6 = [3_000_000, 1_500_000, 400_000, 80_000, 10_000, 5_000]
 worlds = {"WMT-6": wmt6, "longtail": pmd.load_corpus("longtail").sizes}
 large_and_small = torch.tensor([[1.0, 1, 1, 2, 2, 2], [2.0, 2, 2, 1, 1, 1]])  # losses
@@ -124,27 +123,27 @@ rows = []
 for world, sizes in worlds.items():
     p = torch.stack([temperature_probabilities(sizes, tau) for tau in (1, 5)])
     for name, weights in (("Uni-PMD", uni_weights(large_and_small, 0.4)), ("Bi-PMD", torch.full((2, 6), 0.4))):
-        one, two = lesson08.distilled(p, weights).tolist()
+        one, two = l08.checks.distilled(p, weights).tolist()
         rows.append([world, name, f"{one:.1%}", f"{two:.1%}", f"{6 + one + two:.2f}"])
 Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes per round"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** With Uni-PMD student 1 learns only on the pairs that it hardly ever draws: two batches in a hundred on WMT-6. Nearly
-# all of Uni-PMD's distillation happens in student 2. Whoever asks why Uni-PMD's `model_1` differs so little from plain $\tau=1$ has
-# the answer here. It is cheap for the same reason.
+# **What to notice.** With Uni-PMD student 1 learns only on the pairs that it hardly ever draws: two batches in a hundred on
+# WMT-6. Nearly all of Uni-PMD's distillation happens in student 2. This is why Uni-PMD's `model_1` differs so little from plain
+# $\tau=1$. It is also why Uni-PMD is cheap.
 
 # %% [markdown]
 # ## Both learn
 #
-# Why should the better student listen to the worse? The paper points to theory on *multi-view data*: a sentence can be understood by
-# several clues, each network learns to use some of them, and a network that is worse on the whole may still see clues
-# that the better one misses. If so, we should be able to *see* it: among the words that the better model gets wrong, the worse one should get some
-# right. That needs models.
+# Why should the better student listen to the worse one? The paper points to theory on *multi-view data*. A sentence can be
+# understood from several clues, and each network learns to use some of them. So a network that is worse overall may still see
+# clues that the better one misses. If this is true, we should be able to *see* it: among the words that the better model gets
+# wrong, the worse one should get some right. To test this we need models.
 #
 # ## Five models
 #
-# We train Uni-PMD and Bi-PMD, both with $\alpha = .4$; the two single models that are the twins of their students; and as a
-# control a second $\tau=1$ model with other initial weights and another order of the data.
+# We train Uni-PMD and Bi-PMD, both with $\alpha = 0.4$, and the two single models that are the twins of their students. As a
+# control we train a second $\tau=1$ model with other initial weights and another order of the data.
 
 # %%
 size = None  # papermill: -p size ci
@@ -167,8 +166,8 @@ uni_run, bi_run, five, one, control = pmd.train_side_by_side(jobs, workers=2, sh
 # %% [markdown]
 # ### Exercise 3: a second opinion (4 minutes, difficulty 2)
 #
-# `better` and `worse` are tensors of True and False, one entry per token: whether that model's first choice is the
-# reference's word. Return the share of the better model's *errors* that the worse one gets right.
+# `better` and `worse` are tensors of True and False, with one entry per token: is the model's first choice the reference's
+# word? Return the share of the better model's *errors* that the worse one gets right.
 
 # %% tags=["exercise"]
 def second_opinion(better, worse):
@@ -178,113 +177,125 @@ def second_opinion(better, worse):
 
 
 # %% tags=["check", "points:2"]
-lesson08.SECOND_OPINION.check(second_opinion)
+l08.checks.SECOND_OPINION.check(second_opinion)
 ### BEGIN HIDDEN TESTS
-lesson08.SECOND_OPINION.grade(second_opinion, seed=8)
+l08.checks.SECOND_OPINION.grade(second_opinion, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Now the two single models on the dev sentences: one bar per pair, cut into what the better of the two gets right, what *only* the worse
-# gets right, and what both get wrong.
+# Now we compare the two single models on the dev sentences. Each pair has one bar with three parts: what the better of the two
+# gets right, what *only* the worse gets right, and what both get wrong.
 
 # %%
 corpus = pmd.load_corpus("longtail", **world)
-right = second_opinions.right_tokens([(one, 0), (five, 0), (control, 0)], corpus)
+right = l08.second_opinions.right_tokens([(one, 0), (five, 0), (control, 0)], corpus)
 shares, rows = {"the better model": [], "only the worse model": [], "neither": []}, []
 for pair, (plain, flat, other) in right.items():
     better, worse = (plain, flat) if plain.float().mean() >= flat.float().mean() else (flat, plain)
     good, rescued = float(better.float().mean()), float((worse & ~better).float().mean())
     for name, share in zip(shares, (good, rescued, 1 - good - rescued)):
         shares[name].append(share)
-    opinions = [lesson08.second_opinion(better, worse), lesson08.second_opinion(plain, other)]
+    opinions = [l08.checks.second_opinion(better, worse), l08.checks.second_opinion(plain, other)]
     percent = [f"{100 * float(x):.0f}" for x in (good, worse.float().mean(), *opinions)]
     rows.append([pair, "tau=1" if better is plain else "tau=5", *percent])
 text = "; ".join(f"{pair} {x:.2f}, {y:.2f}" for pair, x, y in zip(right, *list(shares.values())[:2]))
-figures_08.error_shares(list(right), shares, alt=f"Share of tokens right: the better; only the worse: {text}")
+l08.figures.error_shares(list(right), shares, alt=f"Share of tokens right: the better; only the worse: {text}")
 
 # %%
 columns = ["pair", "better", "it is right, %", "worse is right, %", "second opinion, %", "control, %"]
-caption = ("second opinion: of the better model's errors, the worse gets right. "
-           "control: of the errors of tau=1, another tau=1 model gets right")
+caption = ("second opinion: share of the better model's errors that the worse model gets right. "
+           "control: share of the errors of tau=1 that another tau=1 model gets right")
 Table(columns, rows, best=None, caption=caption)
 
 # %% [markdown]
-# **What to notice.** The theory's first half holds: of the words that the better model gets wrong, the worse one
-# knows one in ten to nearly half. But look at the control. On the large pairs another $\tau=1$ model, no different
-# but for its seed, corrects more of the first one's errors than $\tau=5$ does, on the small ones at least about as
-# many: any two models disagree about what is hard. A second opinion is worth having; that it must come from another
-# *sampler* is not what this table shows.
+# **What to notice.** The theory's first half holds: of the words that the better model gets wrong, the worse one gets one in
+# ten to nearly half right. But look at the control. It is another $\tau=1$ model that differs only in its seed. On the large
+# pairs it corrects more of the first model's errors than $\tau=5$ does, and on the small ones at least about as many: any two
+# models disagree about what is hard. A second opinion is worth having. This table does not show that it must come from another
+# *sampler*.
 
 # %% [markdown]
-# ## Who learnt what
+# ## Which student learnt what
 #
-# Uni-PMD wrote down each decision. Colours say who learnt, from the decision on until the next.
+# Uni-PMD recorded each decision. Colours say which student learnt, from one decision until the next.
 
 # %%
 events = [line for line in uni_run.dir.metrics() if line["event"] == "uni"]
-who = [figures_08.learners(line["alpha"]) for line in events]  # [decision][pair]
+who = [l08.figures.learners(line["alpha"]) for line in events]  # [decision][pair]
 decided = {pair: [row[i] for row in who] for i, pair in enumerate(uni_run.pairs)}
 text = "; ".join(f"{pair}: {', '.join(row)}" for pair, row in decided.items())
 at = [line["step"] for line in events]
-figures_08.who_learns(at, {"Uni-PMD, as decided": decided}, alt=f"Who learnt. {text}")
+l08.figures.who_learns(at, {"Uni-PMD, as decided": decided}, alt=f"Who learnt. {text}")
 
 # %%
-figures.dev_loss_of([one, five, uni_run, bi_run])
+from pmd_lite.figures.runs import dev_loss_of
+
+dev_loss_of([one, five, uni_run, bi_run])
 
 # %% tags=["result-table"]
+from pmd_lite.run import bleu_table
+
 bleu_table([one, five, uni_run, bi_run])
 
 # %% [markdown]
-# One run of each proves little. The stored comparison has three seeds of the same settings, with the same $\alpha = .4$:
+# One run of each method proves little. The stored comparison has three seeds of the same settings, with the same
+# $\alpha = 0.4$:
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 shown = ("tau=1", "tau=5", "uni-pmd", "bi-pmd")
 stored.table([label for label in stored.systems if label.split(" ")[0] in shown])
 
 # %% [markdown]
-# **What to notice.** The verdict hardly ever changes: student 2 learns the large pairs, student 1 the small ones. In
-# the run stored with this notebook the first decision on Romanian is the one exception. `model_1` of Uni-PMD is
-# $\tau=1$ all over again, as the shares of exercise 2 said it would be. Bi-PMD does something. Its `model_1` loses
-# 0.18 nats less on the small pairs than $\tau=1$, far more than seeds differ, and pays with 0.03 nats on the large
-# ones; in BLEU it gains 1.4 and pays 3.7, both marked. Its `model_2` saves 0.06 nats on small pairs, and BLEU there
-# falls nevertheless.
+# **What to notice.** The decision hardly ever changes: student 2 learns the large pairs, student 1 the small ones. In the run
+# stored with this notebook the first decision on Romanian is the one exception. `model_1` of Uni-PMD is practically $\tau=1$,
+# as the shares of exercise 2 predicted. Bi-PMD does have an effect. On the small pairs the loss of its `model_1` is 0.18 nats
+# lower than that of $\tau=1$, far more than the seeds differ, and on the large ones it is 0.03 nats higher. In BLEU `model_1`
+# gains 1.4 on the small pairs and loses 3.7 on the large ones, and both differences are marked. Bi-PMD's `model_2` saves 0.06
+# nats on small pairs, and nevertheless its BLEU there falls.
 
 # %% [markdown]
-# And the paper's numbers, mean BLEU of model 1 and model 2. In all four settings Bi-PMD's students are better than Uni-PMD's, with
-# one exception; find it.
+# Now the paper's numbers, mean BLEU of model 1 and model 2. In all four settings Bi-PMD's students are better than Uni-PMD's,
+# with one exception; find it.
 
 # %%
+from pmd_lite.methods import METHODS
+
 rows = [[name, *METHODS[name].reported] for name in ("tau=1", "tau=5", "uni-pmd", "bi-pmd")]
 Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** On WMT-6 the `model_1` of Uni-PMD is hardly better than plain $\tau=1$, by .2 and by .04, and its `model_2` is better than
-# plain $\tau=5$ by 1.8 and 1.1. Look at the shares of exercise 2 again: student 1 was taught in about two batches of a
-# hundred, student 2 in seventy. A method can only do something where it does something.
+# **What to notice.** On WMT-6 the `model_1` of Uni-PMD is hardly better than plain $\tau=1$, by 0.2 and by 0.04, and its
+# `model_2` is better than plain $\tau=5$ by 1.8 and 1.1. Look at the shares of exercise 2 again: student 1 was taught in about
+# two batches of a hundred, student 2 in seventy. A method can only have an effect where it does something.
 
 # %% [markdown]
 # ## A rule that is not in the paper
 #
-# In Eq. 5 a lead of any size decides, even one of .0001 that will be gone tomorrow. The program that the authors published
-# does it otherwise: a student stops learning a pair only if it leads by **more than 0.05 bit per token**. Inside this *dead
-# zone* nobody leads, so both learn. The library has both rules; `fidelity="released"` chooses the second, along with other
-# habits of that program.
+# In Eq. 5 a lead of any size decides, even one of 0.0001 that will be gone tomorrow. The program that the authors published
+# uses another rule: a student stops learning a pair only if it leads by **more than 0.05 bit per token**. Inside this *dead
+# zone* neither student leads, so both learn. The library has both rules. `fidelity="released"` chooses the second rule, along
+# with other habits of that program.
 
 # %%
+from pmd_lite.config import FIDELITY
+
 for name, bundle in FIDELITY.items():
     print(f"{name:8s} dead zone {bundle.dead_zone:.4f} nats, compares the {bundle.decide_by} dev loss, "
           f"distils after {bundle.start:.0%} of training")
 
 # %% [markdown]
-# Bits and nats: a loss with $\log_2$ is in bits, one with $\ln$ in nats, and $\log_2 x = \ln x / \ln 2$. So a bit is $\ln 2 = .693$
-# nats, and .05 bit is .0347 nats. (fairseq, on which that program is built, prints losses in bits; PyTorch's are in nats.)
+# About bits and nats: a loss with $\log_2$ is in bits, one with $\ln$ in nats, and $\log_2 x = \ln x / \ln 2$. So a bit is
+# $\ln 2 = 0.693$ nats, and 0.05 bit is 0.0347 nats. (The authors' program is built on fairseq, which prints losses in bits;
+# PyTorch's losses are in nats.)
 #
 # ### Exercise 4: the dead zone (7 minutes, difficulty 3)
 #
-# Write the rule with a zone of any width: `losses` [2, pair] in nats, `bits` the width in bits. What must `bits` be for Eq. 5, and what for
-# Eq. 6? The check tries both.
+# Write the rule with a zone of any width. `losses` [2, pair] is in nats; `bits` is the width in bits. What must `bits` be for
+# Eq. 5, and what for Eq. 6? The check tries both.
 
 # %% tags=["exercise"]
 def with_zone(losses, alpha, bits):
@@ -295,45 +306,47 @@ def with_zone(losses, alpha, bits):
 
 
 # %% tags=["check", "points:3"]
-lesson08.ZONED.check(with_zone)
+l08.checks.ZONED.check(with_zone)
 ### BEGIN HIDDEN TESTS
-lesson08.ZONED.grade(with_zone, seed=8)
+l08.checks.ZONED.grade(with_zone, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 5: by hand (5 minutes, difficulty 2)
 #
-# Yours alone: write your name, run the cell, and say for each pair who learns under the *released* rule, "1", "2" or "both".
+# These losses are yours alone. Write your name, run the cell, and say for each pair which student learns under the *released*
+# rule: "1", "2" or "both".
 
 # %% tags=["exercise"]
 student = "your name"
-table = lesson08.my_losses(student)
+table = l08.checks.my_losses(student)
 learners = None
 ### BEGIN SOLUTION
 learners = ["both" if abs(a - b) < 0.05 * math.log(2) else "1" if a > b else "2" for a, b in table]
 ### END SOLUTION
-rows = [[pair, *row] for pair, row in zip(lesson08.PAIRS, table)]
+rows = [[pair, *row] for pair, row in zip(l08.checks.PAIRS, table)]
 Table(["dev loss (nats)", "student 1", "student 2"], rows, best=None, digits=3)
 
 # %% tags=["check", "points:2"]
-lesson08.my_learners(student).check(learners)
+l08.checks.my_learners(student).check(learners)
 ### BEGIN HIDDEN TESTS
-lesson08.my_learners(student).grade(learners, seed=8)
+l08.checks.my_learners(student).grade(learners, seed=8)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Does the zone matter? Here is by how much student 2 led in our Uni-PMD run at every evaluation, in bits; the gray band is the zone.
+# Does the zone matter? The figure shows by how many bits student 2 led in our Uni-PMD run at every evaluation; the gray band is
+# the zone.
 
 # %%
 steps, first = uni_run.curve("dev_loss", 0)
 _, second = uni_run.curve("dev_loss", 1)
 bits = {pair: [(a - b) / math.log(2) for a, b in zip(first[pair], second[pair])] for pair in uni_run.pairs}
 text = ", ".join(f"{pair} {lead[-1]:+.2f}" for pair, lead in bits.items())
-figures_08.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over training. At the end {text}")
+l08.figures.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over training. At the end {text}")
 
 # %% [markdown]
-# Now judge three pairs of models by both rules, at every evaluation after distillation has begun: Uni-PMD's students, Bi-PMD's, and the two
-# $\tau=1$ models, which never met. (Only judged: the runs are as they were.)
+# Now we judge three couples of models by both rules, at every evaluation after distillation has begun: Uni-PMD's students,
+# Bi-PMD's, and the two $\tau=1$ models, which were trained separately. (We only judge; this does not change the runs.)
 
 # %%
 zone = FIDELITY["released"].dead_zone
@@ -352,28 +365,29 @@ for name, couple in couples.items():
 Table(["couple", "judgements", "the rules differ", "the lead changes hands"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** By the end the leads are .15 to .57 bit, several times the zone, so for students with different
-# samplers the two rules agree nearly always. Between the two $\tau=1$ models they differ in about half of the
-# judgements, and the lead changes hands again and again. So the zone is a rule for students who are alike. With it,
-# two equals both learn; without it, chance decides who does.
+# **What to notice.** By the end the leads are 0.15 to 0.57 bit, several times the zone. So for students with different samplers
+# the two rules nearly always agree. Between the two $\tau=1$ models they differ in about half of the judgements, and the lead
+# changes hands again and again. So the zone is a rule for students that are alike. With it, two equals both learn; without it,
+# chance decides which of them does.
 
 # %% [markdown]
 # ## How large should alpha be?
 #
-# Both rules have one number that somebody must choose. The authors tried .2, .4, .6 and .8, and their published scripts show what they
-# settled on:
+# Both rules have one number that the experimenter must choose. The authors tried 0.2, 0.4, 0.6 and 0.8, and their published
+# scripts show which values they chose:
 #
 # | | WMT-6 M2O | WMT-6 O2M | TED M2O | TED O2M |
 # |---|---|---|---|---|
-# | Uni-PMD | .6 | .2 | .6 | .4 |
-# | Bi-PMD | .6 | .4 | .8 | .4 |
+# | Uni-PMD | 0.6 | 0.2 | 0.6 | 0.4 |
+# | Bi-PMD | 0.6 | 0.4 | 0.8 | 0.4 |
 #
-# (The last script is named after Bi-PMD but switches on the rule of Uni-PMD.) The best value differs from setting to setting, which the paper's appendix says too, and takes as an
-# argument for searching the weights automatically. We made the same measurement on `longtail`, with these commands, the
-# first with one seed:
+# (The last script is named after Bi-PMD but switches on the rule of Uni-PMD.) The best value differs from setting to setting.
+# The paper's appendix says so too, and uses it as an argument for searching the weights automatically. We made the same
+# measurement on `longtail` with the following commands, the first with one seed. (An older version of the library made these
+# runs; `docs/methods.md` says what was wrong then.)
 
 # %%
-alphas = AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
+alphas = l08.alpha_grid.AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
 print("\n".join(alphas.commands))
 alphas.effect("bleu")
 
@@ -384,13 +398,13 @@ alphas.effect("dev_loss")
 print(alphas.reading())
 
 # %% [markdown]
-# **What to notice.** $\alpha = 0$ is the twin, trained alone. Bars are one standard deviation over three seeds, where we have them. For
-# Bi-PMD too much is ruin: at .8 both students keep a third of their BLEU. Four fifths of what such a student is asked to say is what
-# the other said, who learnt it the same way; too little of it comes from a reference. Below .4 nothing is gained in BLEU that exceeds chance, while
-# dev loss is best near .4. Uni-PMD's `model_1` hardly changes at all, and we know why. (The authors chose up to .8 for runs of 70 epochs and more. Ours
-# is short.)
+# **What to notice.** $\alpha = 0$ is the twin, trained alone. Bars are one standard deviation over three seeds, where we have
+# them. For Bi-PMD a large $\alpha$ is ruin: at 0.8 both students keep a third of their BLEU. Four fifths of such a student's
+# target is what the other student said, and the other student learnt it in the same way; too little of the target comes from a
+# reference. Below 0.4 no gain in BLEU exceeds chance, while dev loss is best near 0.4. Uni-PMD's `model_1` hardly changes at
+# all, and we know why. (The authors chose up to 0.8 for runs of 70 epochs and more. Our run is short.)
 #
-# The mean hides the languages. Here is each pair on its own: by how much did the student do better than its twin?
+# The mean hides the languages. Here is each pair separately: how much better was the student than its twin?
 
 # %%
 alphas.grid("bi-pmd", "dev_loss")
@@ -399,26 +413,26 @@ alphas.grid("bi-pmd", "dev_loss")
 alphas.grid("bi-pmd", "bleu")
 
 # %% [markdown]
-# **What to notice.** Here is the trade in full. In `model_1` every small pair gains dev loss from listening, Turkish up to half a nat, and the more
-# the higher $\alpha$ is; every large pair loses, and the more the higher it is. What is best for Turkish is the worst for French: the
-# strongest argument there is for a weight of its own for each pair. BLEU is less kind. Estonian gains two points at most, the other
-# small pairs next to nothing, and the large ones fall from the first step on.
+# **What to notice.** Here is the trade in full. In `model_1` listening lowers the dev loss of every small pair, that of Turkish
+# by up to half a nat, and it raises the dev loss of every large pair. Both effects grow with $\alpha$. The best value for
+# Turkish is the worst for French: this is the strongest argument for a separate weight for each pair. BLEU is less kind.
+# Estonian gains two points at most, the other small pairs gain next to nothing, and the large ones fall from the first step on.
 #
-# The same picture to play with. (Without a running kernel only the figures above are shown.)
+# Here you can change the same picture. (Without a running kernel you see only the figures above.)
 
 # %% tags=["widget"]
-widgets_08.alpha_grid(alphas)
+l08.widgets.alpha_grid(alphas)
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Eq. 5: for each pair, whoever has the higher dev loss learns. Eq. 6: both learn, always.
+# - Eq. 5: for each pair, the student with the higher dev loss learns. Eq. 6: both students always learn.
 # - A weight acts only when its pair is drawn. Under Uni-PMD student 1 is taught in 2 to 5 batches of a hundred.
 # - The worse model does know words that the better one does not. So does a second seed.
 # - On `longtail` Uni-PMD changes next to nothing; Bi-PMD lowers the loss of small pairs and pays on the large ones.
-# - The dead zone of the released program matters where students are alike, hardly where their samplers differ.
+# - The dead zone of the released program matters where students are alike, and hardly matters where their samplers differ.
 # - No single $\alpha$ suits all pairs.
 #
-# **Where to go next.** Section 3.2 of the paper and its appendix on the effect of $\alpha$; the code is `pmd_lite/distillation/mutual.py`, the two
-# sets of habits are `FIDELITY` in `pmd_lite/config.py`, the tests `tests/test_strategies.py`. Lesson 09 shows how a weight can be moved, lesson 10
-# who moves it.
+# **Where to go next.** Section 3.2 of the paper and its appendix on the effect of $\alpha$. The code is
+# `pmd_lite/distillation/mutual.py`; the two sets of habits are `FIDELITY` in `pmd_lite/config/sections.py`; the tests are
+# `tests/paper/test_eq05_06_strategies.py`. Lesson 09 shows how a weight can be moved, and lesson 10 shows what moves it.

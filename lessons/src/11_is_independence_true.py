@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 11 Is the independence assumption true?
 #
-# > **You will**: follow the proof on which Auto-PMD's cheap search rests, break it with a table of nine numbers, and then
-# > see how true its assumption is in real trainings, where all 27 trials were made beside the three. **Time**: one minute
-# > on two CPU cores (nothing is trained), forty with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 09 and
-# > 10; what a variance is.
+# > **You will**: follow the proof on which Auto-PMD's cheap search depends, break it with a table of nine numbers, and then
+# > see how true its assumption is in real trainings, where we ran all 27 trials and not only the three. **Time**: one
+# > minute on two CPU cores (nothing is trained), forty with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 09
+# > and 10; what a variance is.
 #
 # **Contents**: three trials for all · exercise: count · the search, defined · exercise: choose · the assumption and the
 # proof · the proof as a test · a loss that breaks it · exercise: break it · how wrong is wrong? · exercise: own share ·
@@ -13,25 +13,25 @@
 # %% [markdown]
 # ## Three trials for all
 #
-# At each update Auto-PMD must choose for every language pair whether its distillation weight goes up, goes down, or stays.
-# The honest way is to try: train a copy of the student for a moment with the new weights, look at the dev loss, throw the
-# copy away. But weights of different pairs can be combined, and each combination is a trial of its own. The paper calls
-# the set of all of them $O$:
+# At each update Auto-PMD must decide, for every language pair, whether its distillation weight goes up, goes down, or
+# stays. The honest way is to try: train a copy of the student for a short time with the new weights, look at the dev loss,
+# throw the copy away. But the weights of different pairs can be combined, and each combination needs a separate trial. The
+# paper calls the set of all combinations $O$:
 #
 # $$O = \mathop{\times}_{\ell \in L} \{\, f(\alpha[\ell]) \mid f \in \mathcal{F} \,\}, \qquad \mathcal{F} = \{f_=, f_\uparrow, f_\downarrow\}$$
 #
-# What it tries instead is the **reduced space** $\widetilde{O}$: all weights up, all down, all kept. For two pairs:
+# Instead, Auto-PMD tries only the **reduced space** $\widetilde{O}$: all weights up, all down, all kept. For two pairs:
 
 # %%
 from pathlib import Path
 
 import torch
 
+from pmd_kit import l11
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import choose, full_space, own_share, reduced_space
-from pmd_lite.teaching import dwi, dwi_tables, figures_11, widgets_11
-from pmd_lite.teaching.checks import lesson11
 
+# %%
 print("full:   ", [" ".join(vector) for vector in full_space(2)])
 print("reduced:", [" ".join(vector) for vector in reduced_space(2)])
 
@@ -49,9 +49,9 @@ def trials(n_pairs, n_actions):
 
 
 # %% tags=["check", "points:1"]
-lesson11.TRIALS.check(trials)
+l11.checks.TRIALS.check(trials)
 ### BEGIN HIDDEN TESTS
-lesson11.TRIALS.grade(trials, seed=11)
+l11.checks.TRIALS.grade(trials, seed=11)
 ### END HIDDEN TESTS
 
 # %%
@@ -59,15 +59,16 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
     print(f"{name:18s} {len(full_space(n_pairs)):5,d} trials in full, {len(reduced_space(n_pairs))} reduced")
 
 # %% [markdown]
-# **What to notice.** A search of three trials adds 30 % to the training time, says the paper. One of 729 is out of the
-# question. So the whole method stands on this: do the three trials choose what all of them would?
+# **What to notice.** The paper says that a search of three trials adds 30 % to the training time. A search of 729 trials is
+# impossible in practice. So the whole method depends on one question: do the three trials choose the same actions as all
+# trials would?
 
 # %% [markdown]
 # ## The search, defined
 #
-# Let $R[\text{trial}, \ell]$ be the dev loss of pair $\ell$ after a trial. For each pair, find the trial in which *that pair's* loss is
-# smallest, and take over the pair's own action from it (Alg. 2, lines 11 to 13; the definition in appendix A). Different pairs may
-# take theirs from different trials. By hand, for the reduced space and three pairs:
+# Let $R[\text{trial}, \ell]$ be the dev loss of pair $\ell$ after a trial. For each pair, find the trial in which *that
+# pair's* loss is smallest, and take the pair's own action from that trial (Alg. 2, lines 11 to 13; the definition is in
+# appendix A). Different pairs may take their actions from different trials. By hand, for the reduced space and three pairs:
 #
 # | trial | fr | et | tr |
 # |---|---|---|---|
@@ -75,12 +76,13 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
 # | all up | 1.95 | **2.10** | 3.20 |
 # | all down | **1.85** | 2.60 | 3.10 |
 #
-# French goes down, Estonian up, Turkish keeps its weight: (down, up, keep), a vector that was never tried.
+# French goes down, Estonian goes up, and Turkish keeps its weight. The result (down, up, keep) is a vector that no trial
+# used.
 #
 # ### Exercise 2: choose (5 minutes, difficulty 2)
 #
-# Write it for the reduced space. `results` is a tensor [3, pair] whose rows are the trials in the order of `ACTIONS`; return
-# a list with the name of an action for each pair.
+# Write this choice for the reduced space. `results` is a tensor [3, pair] whose rows are the trials in the order of
+# `ACTIONS`. Return a list with the name of an action for each pair.
 
 # %%
 print(ACTIONS)
@@ -93,14 +95,14 @@ def choose_reduced(results):
 
 
 # %% tags=["check", "points:2"]
-lesson11.CHOICE.check(choose_reduced)
+l11.checks.CHOICE.check(choose_reduced)
 ### BEGIN HIDDEN TESTS
-lesson11.CHOICE.grade(choose_reduced, seed=11)
+l11.checks.CHOICE.grade(choose_reduced, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's `choose` does it for any space, settles ties (keep before up before down), and never takes a trial that
-# diverged.
+# The library's `choose` does this for any space. It settles ties (keep before up before down), and it never takes a trial
+# that diverged.
 
 # %%
 by_hand = torch.tensor([[1.90, 2.40, 3.00], [1.95, 2.10, 3.20], [1.85, 2.60, 3.10]])
@@ -109,27 +111,28 @@ print(choose(by_hand, reduced_space(3)))
 # %% [markdown]
 # ## The assumption and the proof
 #
-# The paper assumes **Distillation Weights Independence** (DWI): if two weight vectors agree on pair $\ell$, then the dev loss
-# of $\ell$ after training with either is the same. In other words: *the loss of a pair depends on the pair's own weight,
-# and on nobody else's.*
+# The paper assumes **Distillation Weights Independence** (DWI): if two weight vectors agree on pair $\ell$, then the dev
+# loss of $\ell$ is the same after training with either vector. In other words: *the loss of a pair depends on the pair's
+# own weight, and on no other weight.*
 #
-# Then both searches choose the same, and here is why. Fix a pair $\ell$. Let $\hat f$ be the action it has in the best of *all* trials.
-# Now look at the trial in which *everybody* takes $\hat f$.
+# If this holds, both searches choose the same actions. Here is the proof. Fix a pair $\ell$. Let $\hat f$ be its action in
+# the best of *all* trials for that pair. Now look at the trial in which *every pair* takes $\hat f$.
 #
-# 1. It agrees with the best trial on $\ell$. So, by the assumption, the loss of $\ell$ is the same in both: it is a best
-#    trial as well.
-# 2. It belongs to the reduced space, since all pairs take one action.
-# 3. The reduced space is a part of the full one, so nothing in it can be better. The smallest loss in the reduced space is
-#    therefore the smallest of all, and it is reached with $\hat f$.
+# 1. This trial agrees with the best trial on $\ell$. So, by the assumption, the loss of $\ell$ is the same in both: this
+#    trial is a best trial as well.
+# 2. This trial belongs to the reduced space, since all pairs take one action.
+# 3. The reduced space is a part of the full space, so no trial in it can be better. The smallest loss in the reduced space
+#    is therefore the smallest of all, and the action $\hat f$ reaches it.
 #
-# So the reduced search finds $\hat f$ too (or an action exactly as good; then the same rule for ties decides in both). The same
-# holds for every other pair, and nothing had to be assumed about how good the trials are.
+# So the reduced search finds $\hat f$ too (or an action that is exactly as good; then the same rule for ties decides in
+# both searches). The same holds for every other pair. The proof needed no assumption about the quality of the trials.
 
 # %% [markdown]
 # ## The proof as a test
 #
-# A proof about all tables can be checked on many. Under DWI a table is made of one small list per pair: three losses, one for
-# each own action. We draw a hundred such tables at random, build $R$ for the full space, and let both searches choose.
+# A proof about all tables can be tested on many tables. Under DWI a table consists of one short list per pair: three
+# losses, one for each of the pair's own actions. We draw a hundred such tables at random, build $R$ for the full space, and
+# let both searches choose.
 
 # %%
 generator, agreed = torch.Generator().manual_seed(11), 0
@@ -145,37 +148,40 @@ print(f"{agreed} of 100 random tables: the two searches choose the same actions"
 # ## A loss that breaks it
 #
 # Is the assumption plausible? All pairs share one set of parameters. If French listens more to its teacher, the shared
-# layers move, and Turkish lives in them too. Say two pairs compete for room: each gains from going up (loss 1.8 in place
-# of 2.0), but if *both* go up, both lose (2.3). Left, for comparison, a pair that minds its own business.
+# layers change, and Turkish uses the same layers. Suppose two pairs compete for room. Each gains by going up (loss 1.8
+# instead of 2.0), but if *both* go up, both lose (2.3). On the left, for comparison, is a pair that does not depend on the
+# other.
 
 # %%
 alone = {"keep": 2.0, "up": 1.8, "down": 2.3}
 calm = [[alone[own] for other in ACTIONS] for own in ACTIONS]
 tense = [[alone[own] + (0.5 if own == other == "up" else 0.0) for other in ACTIONS] for own in ACTIONS]
-figures_11.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr", "tr",
-                        alt="Loss of fr over both actions. Independent: each row one loss. Competing: 2.3 where both go up")
+l11.figures.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr", "tr",
+                        alt="Loss of fr for both actions. Independent: one loss per row. Competing: 2.3 where both go up")
 
 # %% [markdown]
-# **What to notice.** Under DWI every *row* has one colour. The reduced search sees only the diagonal: on the left the
-# diagonal tells all there is to know, on the right it shows that up is bad, and hides that up is best when the other pair
-# does not go along.
+# **What to notice.** Under DWI every *row* has one colour. The reduced search sees only the diagonal. On the left the
+# diagonal contains all the information. On the right it shows that up is bad, and it hides that up is best when the other
+# pair does not go up too.
 
 # %%
 space, same = full_space(2), reduced_space(2)
-R = lesson11.competing(space)
+R = l11.checks.competing(space)
 print("full:   ", choose(R, space))
 print("reduced:", choose(R[[space.index(v) for v in same]], same))
 
 # %% [markdown]
-# Look closely at the full search's answer, too. Each pair takes *its own* best trial, and these are two different trials. Together
-# they give (up, up), where both lose! Appendix A proves that the cheap search equals the dear one; it does not say that
-# the dear one is right. Without DWI there may be no vector that is best for everybody.
+# Look closely at the full search's answer, too. Each pair takes its action from *its own* best trial, and these are two
+# different trials. Together they give (up, up), where both lose! Appendix A proves that the cheap search gives the same
+# result as the expensive one. It does not say that the expensive one is right. Without DWI there may be no vector that is
+# best for every pair.
 #
 # ### Exercise 3: break it (8 minutes, difficulty 3)
 #
-# Build a table of your own on which the two searches choose differently: `space` is the list of the nine action vectors of
-# two pairs, return nine rows of two losses. Try one that is *not* the example: is it possible without any competition, if one pair's action
-# merely helps or harms the other, by the same amount whatever the other does?
+# Build a table of your own on which the two searches choose differently. `space` is the list of the nine action vectors of
+# two pairs. Return nine rows of two losses. Try a table that is *not* like the example: is it possible without any
+# competition? Suppose one pair's action only helps or harms the other pair, and always by the same amount, whatever the
+# other pair does.
 
 # %% tags=["exercise"]
 def breaking_table(space):
@@ -187,27 +193,28 @@ def breaking_table(space):
 
 
 # %% tags=["check", "points:3"]
-lesson11.BREAKING.check(breaking_table)
+l11.checks.BREAKING.check(breaking_table)
 ### BEGIN HIDDEN TESTS
-lesson11.BREAKING.grade(breaking_table, seed=11)
+l11.checks.BREAKING.grade(breaking_table, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# It is possible. When all pairs always move together, a pair's own effect and the effect of the others cannot be told
-# apart: statisticians call the two *confounded*. The reduced search credits a pair with what its neighbours did. That does not need
-# a clever interaction; it is enough that the others matter *more* than the pair itself.
+# It is possible. When all pairs always move together, we cannot separate a pair's own effect from the effect of the others.
+# Statisticians call the two effects *confounded*. The reduced search credits a pair with what its neighbours did. This does
+# not need a complicated interaction. It is enough that the other pairs matter *more* than the pair itself.
 
 # %% [markdown]
 # ## How wrong is wrong?
 #
-# No real loss is exactly independent. The question is how much of a pair's loss depends on its own action, and a number for
-# that is the share of variance it explains. Sort all trials into three groups by the pair's own action. If nothing else
-# matters, the losses inside a group are equal, and all variance lies *between* the groups. So take
+# No real loss is exactly independent. The question is how much of a pair's loss depends on its own action. We measure this
+# with the share of variance that the action explains. Sort all trials into three groups by the pair's own action. If
+# nothing else matters, the losses inside a group are equal, and all variance lies *between* the groups. So take
 #
 # $$\text{own share} = \frac{\text{variance of the three group means}}{\text{variance over all trials}}$$
 #
-# 1 means that DWI holds on this table; 0 that the pair's own action does not matter on average. By hand, for the competing
-# pairs above (nine trials): the group means are 2.0 (keep), $(1.8+2.3+1.8)/3 = 1.967$ (up) and 2.3 (down).
+# An own share of 1 means that DWI holds on this table. An own share of 0 means that the pair's own action does not matter
+# on average. By hand, for the competing pairs above (nine trials): the group means are 2.0 (keep),
+# $(1.8+2.3+1.8)/3 = 1.967$ (up) and 2.3 (down).
 
 # %%
 losses = torch.tensor(tense, dtype=torch.float64)  # [own action, other's action]
@@ -217,8 +224,8 @@ print(f"own share: {losses.mean(dim=1).var(unbiased=False) / losses.var(unbiased
 # %% [markdown]
 # ### Exercise 4: own share (6 minutes, difficulty 3)
 #
-# Write it for any table: `results` [trial, pair], `space` the action vector of each trial, `pair` a number. Use
-# `.var(unbiased=False)` for both variances.
+# Write the own share for any table. `results` [trial, pair] holds the losses, `space` holds the action vector of each
+# trial, and `pair` is a number. Use `.var(unbiased=False)` for both variances.
 
 # %% tags=["exercise"]
 def my_own_share(results, space, pair):
@@ -232,37 +239,37 @@ def my_own_share(results, space, pair):
 
 
 # %% tags=["check", "points:3"]
-lesson11.OWN_SHARE.check(my_own_share)
+l11.checks.OWN_SHARE.check(my_own_share)
 ### BEGIN HIDDEN TESTS
-lesson11.OWN_SHARE.grade(my_own_share, seed=11)
+l11.checks.OWN_SHARE.grade(my_own_share, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's `share_explained` asks the same about *any* pair's action. In the full space every combination occurs once, so
-# the shares of all pairs add up to at most 1. What is missing to 1 is due to *combinations*: what no sum of separate effects can
-# explain.
+# The library's `share_explained` computes the same share for *any* pair's action. In the full space every combination
+# occurs once, so the shares of all pairs add up to at most 1. The rest is due to *combinations*: the part that no sum of
+# separate effects can explain.
 
 # %%
-print(f"library's own share: {own_share(lesson11.competing(full_space(2)), full_space(2), 0):.3f}")
+print(f"library's own share: {own_share(l11.checks.competing(full_space(2)), full_space(2), 0):.3f}")
 
 # %% [markdown]
 # ## The real thing
 #
-# Now the experiment. `benchmarks/three_experiments.py` trains Auto-PMD on three pairs of the world `longtail`: a large, a middle
-# and a small one. At every search it makes all $3^3 = 27$ trials, follows the reduced choice, and writes down
-# everything. All trials of a search start from the same copy of the student and see the same batches with the same dropout:
-# only the weights differ, so every difference in the table is their doing, not luck.
+# Now the experiment. `benchmarks/three_experiments.py` trains Auto-PMD on three pairs of the world `longtail`: a large, a
+# medium and a small one. At every search it makes all $3^3 = 27$ trials, follows the reduced choice, and records
+# everything. All trials of a search start from the same copy of the student, and see the same batches with the same
+# dropout. Only the weights differ, so the weights cause every difference in the table. Luck does not.
 
 # %%
-stored = dwi.StoredSearches.load(Path("results") / "dwi_longtail.json")
+stored = l11.dwi.StoredSearches.load(Path("results") / "dwi_longtail.json")
 print(stored.command)
 stored.table()
 
 # %% [markdown]
-# How to read it. *another action*: in how many searches full and reduced disagree on this pair. *lost*: how much worse the
-# pair does after the reduced choice than after the full one, in nats per token (negative: better; remember that the full choice
-# promises nothing for the combination). *range*: how far apart the best and the worst trial are. The last three columns say
-# what the loss depends on.
+# How to read it. *another action*: in how many searches the full and the reduced search disagree on this pair. *lost*: how
+# much worse the pair is after the reduced choice than after the full one, in nats per token (negative: better; remember
+# that the full choice promises nothing for the combination). *range*: the difference between the best and the worst trial.
+# The last three columns say what the loss depends on.
 
 # %%
 stored.bars()
@@ -271,34 +278,35 @@ stored.bars()
 print(stored.reading())
 
 # %% [markdown]
-# **What to notice.** The words above are computed from the numbers ("nearly true" from an own share of 90 % on, "wrong" below
-# 50 %; these limits are ours). For which pair would you have expected the others to matter most, the large one or the small
-# one, and why? Do the bars agree?
+# **What to notice.** The program computes the words above from the numbers ("nearly true" from an own share of 90 % on,
+# "wrong" below 50 %; we chose these limits). For which pair would you expect the others to matter most, the large one or
+# the small one, and why? Do the bars agree?
 
 # %%
 stored.by_step()
 
 # %% [markdown]
-# **What to notice.** Compare the two students: `model_1` ($\tau=1$) hardly ever trains on the small pair, `model_2` ($\tau=5$) often.
+# **What to notice.** Compare the two students: `model_1` ($\tau=1$) hardly ever trains on the small pair, `model_2`
+# ($\tau=5$) often does.
 #
-# Before we call the assumption wrong, a fair objection: an action moves a weight that is already near 0 or 1 hardly at all
-# (lesson 09). Such a pair has no action to speak of, and it is no wonder that everything else matters more. So sort the same
+# Before we call the assumption wrong, here is a fair objection. If a weight is already near 0 or 1, an action hardly moves
+# it (lesson 09). Such a pair has almost no action of its own, so of course everything else matters more. So sort the same
 # shares by the weight that the pair had before the search:
 
 # %%
 stored.by_weight()
 
 # %% [markdown]
-# **What to notice.** How much of the failure is saturation? Look at the rows in the middle, where an action moves a weight the
+# **What to notice.** How much of the failure is saturation? Look at the rows in the middle, where an action moves a weight
 # furthest: is the own share near 1 there?
 
 
 # %% [markdown]
 # ## Each for itself, or all together?
 #
-# If other pairs' actions matter to me, then mine matter to them, and a rule by which every pair looks only at its own loss is
-# blind to that. The stored tables let us try other rules on the very same trials: take the *vector* with the lowest sum of
-# losses, among the three trials (that is Dynamic-MD, lesson 10) or among all 27.
+# If other pairs' actions matter to one pair, then its actions matter to them. A rule by which every pair looks only at its
+# own loss ignores that. With the stored tables we can try other rules on the same trials: take the *vector* with the lowest
+# sum of losses, either among the three trials (that is Dynamic-MD, lesson 10) or among all 27.
 
 # %%
 print(stored.rules().to_text())
@@ -307,61 +315,63 @@ print(stored.rules().to_text())
 print(stored.rules_reading())
 
 # %% [markdown]
-# **What to notice.** Compare the first two rows: what does searching in full buy, if each pair still decides for itself? And the
-# last row with both: what would a common decision buy? Two cautions. The best of 27 is chosen and judged on the same
-# dev sentences, so a part of its lead is luck, more than for the best of 3. And this is the loss after a *trial*, a moment of
-# training: a rule that wins every trial need not win the run. (In lesson 12's comparison Dynamic-MD loses the large pairs.)
+# **What to notice.** Compare the first two rows: what does the full search gain, if each pair still decides only for
+# itself? Then compare the last row with both: what would a common decision gain? Two cautions. First, the best of 27 is
+# chosen and judged on the same dev sentences, so part of its lead is luck, and more so than for the best of 3. Second, this
+# is the loss after a *trial*, which is a very short training. A rule that wins every trial may not win the run. (In lesson
+# 12's comparison Dynamic-MD loses on the large pairs.)
 
 # %% [markdown]
 # ## How often do they disagree?
 #
-# How bad is a given own share for the choice? A yardstick: random losses in which the own action has an effect and *all the
-# rest is noise* of some strength, each strength drawn a thousand times. (Even nothing but noise agrees sometimes, since the
-# best of all trials may be one of the three.)
+# How bad is a given own share for the choice? For comparison we draw random losses, in which the own action has an effect
+# and *all the rest is noise*. We try noise of several strengths and draw a thousand tables for each. (Even pure noise
+# agrees sometimes, since the best of all trials may be one of the three.)
 
 # %%
-curve = dwi_tables.simulate([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 20], draws=1000)
+curve = l11.dwi_tables.simulate([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 20], draws=1000)
 stored.beside_noise(curve)
 
 # %% [markdown]
-# **What to notice.** A pair *above* the curve disagrees more often than noise of that size would make it: then the rest is not
-# noise, but a steady push from the other pairs, which the three trials credit to the wrong pair (the confounding of
-# exercise 3). A pair below it is disturbed in a way that seldom changes the order of its
-# own three actions.
+# **What to notice.** A pair *above* the curve disagrees more often than noise of that size would cause. Then the rest is
+# not noise, but a steady push from the other pairs, and the three trials credit it to the wrong pair (the confounding of
+# exercise 3). For a pair *below* the curve, the other pairs seldom change the order of its own three actions.
 #
-# Last, look into a single search. Here is the one in which a pair depended least on itself, beside the pair that
+# Finally, look into a single search. We show the one in which a pair depended least on itself, together with the pair that
 # mattered most to it (mean over the third pair's actions).
 
 # %%
 stored.grid(*stored.least_own())
 
 # %% [markdown]
-# **What to notice.** Rows of one colour: independence. *Columns* of one colour: this pair's loss is decided by the other one.
+# **What to notice.** Rows of one colour mean independence. *Columns* of one colour mean that the other pair decides this
+# pair's loss.
 #
-# Choose other searches and pairs. (Without a running kernel only the figure above is shown.)
+# In the next cell you can choose other searches and pairs. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_11.interaction_picker(stored)
+l11.widgets.interaction_picker(stored)
 
 # %% [markdown]
 # ## What it means
 #
-# - The theorem is right and the proof is short. What is open is the assumption, and that is a question for measurement.
-# - A disagreement need not hurt. Where the losses of the trials lie close together, another action costs next to nothing: read
-#   *lost* beside *range*, not the count alone.
-# - If the others matter, three trials are not the only cheap design. Moving one pair at a time takes $1 + 2|L|$ trials, 13 for
-#   WMT-6, and tells the effects of all pairs apart as long as they add up. So does a well-chosen fraction of the $3^{|L|}$
-#   vectors. Auto-PMD's authors chose the cheapest design there is; now you know what it gives away.
-# - Three pairs, one invented world, one small model. More pairs mean more neighbours for everybody; a larger model has more
-#   room for them. Neither was measured here.
+# - The theorem is right and its proof is short. The assumption is the open question, and only measurement can answer it.
+# - A disagreement does not have to hurt. Where the losses of the trials lie close together, another action costs almost
+#   nothing. Read *lost* beside *range*, not the count alone.
+# - If the other pairs matter, three trials are not the only cheap design. Moving one pair at a time takes $1 + 2|L|$
+#   trials, 13 for WMT-6, and separates the effects of all pairs as long as they add up. A well-chosen fraction of the
+#   $3^{|L|}$ vectors does the same. Auto-PMD's authors chose the cheapest possible design. Now you know what it gives away.
+# - Our evidence is three pairs, one invented world and one small model. With more pairs, every pair has more neighbours. A
+#   larger model has more room for them. We measured neither here.
 #
 # ## Takeaways
 #
 # - The full search makes $3^{|L|}$ trials, the reduced one three, whatever $|L|$.
-# - Under DWI, the trial in which everybody takes a pair's best action is as good for that pair as any: so three are enough.
-# - DWI breaks through interaction, and already through a plain side effect of others: moving together confounds.
-# - The own share says how true it is, the loss that is given away says whether it matters.
+# - Under DWI, the trial in which every pair takes a pair's best action is as good for that pair as any other trial. So
+#   three trials are enough.
+# - An interaction between pairs breaks DWI. A plain side effect of other pairs breaks it too: moving together confounds.
+# - The own share says how true DWI is. The loss that the reduced choice gives away says whether it matters.
 #
-# **Where to go next.** The definition, hypothesis and proof are in the paper's appendix A, the spaces in section 3.3; the code is
-# `pmd_lite/distillation/search.py`, and the experiment `python -m benchmarks.three_experiments dwi`. Lesson 12 looks at the
-# rivals.
+# **Where to go next.** The definition, hypothesis and proof are in the paper's appendix A, the spaces in section 3.3. The
+# code is in `pmd_lite/distillation/search.py`, and the experiment is `python -m benchmarks.three_experiments dwi`. Lesson
+# 12 looks at the rivals.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12 The rivals
 #
-# > **You will**: rebuild the decisive step of four rival methods, watch seven samplers change their minds, and read one
-# > table of twenty methods without fooling yourself. **Time**: one minute on two CPU cores (nothing is trained), fifty
+# > **You will**: rebuild the key step of four rival methods, watch seven samplers change their probabilities, and read one
+# > table of twenty methods without deceiving yourself. **Time**: one minute on two CPU cores (nothing is trained), fifty
 # > with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 02, 06, 07 and 10; derivatives; means and variances.
 #
 # **Contents**: two levers · samplers with a plan · exercise: UniMax · samplers that learn · exercise: one update ·
@@ -12,9 +12,9 @@
 # %% [markdown]
 # ## Two levers
 #
-# Pareto-MD is one answer to unequal languages among many. All of them pull one of two levers, or both: *whose turn is
-# it?* (a **sampler** gives $P(\ell)$) and *what is learnt besides the reference?* (a **distiller** gives a teacher and a
-# weight). In our library a method is a row that names one sampler per student and one distiller. Here are the rows.
+# Pareto-MD is one of many answers to unequal languages. Each of them pulls one of two levers, or both: *whose turn is it?*
+# (a **sampler** gives $P(\ell)$) and *what does the model learn besides the reference?* (a **distiller** gives a teacher
+# and a weight). In our library a method is a row that names one sampler per student and one distiller. Here are the rows.
 
 # %%
 import math
@@ -22,24 +22,21 @@ from pathlib import Path
 
 import torch
 
+from pmd_kit import l12
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.methods import METHODS
-from pmd_lite.sampling.chi_ibr import best_response, chi_divergence
-from pmd_lite.sampling.scheduled import scheduled_tau
-from pmd_lite.sampling.scorer import scorer_loss
-from pmd_lite.sampling.unimax import unimax_probabilities
-from pmd_lite.teaching import figures_12, widgets_12
-from pmd_lite.teaching.checks import lesson12
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 rows = [[m.name, " + ".join(m.samplers), m.about, m.paper] for m in METHODS.values()]
 Table(["method", "sampler of each student", "in a few words", "from"], rows, best=None)
 
 # %% [markdown]
-# Everything below stands on one stored comparison: all twenty methods, three seeds, on the invented world `longtail`
-# of lesson 00. This lesson trains nothing; the command that made the file is printed here, for whoever wants to repeat it.
+# Everything below is based on one stored comparison: all twenty methods, three seeds, on the invented world `longtail` of
+# lesson 00. This lesson trains nothing. The next cell prints the command that made the file, in case you want to repeat it.
 
 # %%
+from pmd_lite.comparing.stored import StoredComparison
+
 stored = StoredComparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 pairs, sizes = list(stored.sizes), list(stored.sizes.values())
@@ -49,34 +46,39 @@ print(stored.sizes, "seeds", stored.seeds)
 # ## Samplers with a plan
 #
 # The simplest rivals never look at the model. **Cooldown** starts flat and ends steep: the exponent $1/\tau$ moves from
-# $1/5$ to 1 while training goes on. The idea: small languages get their visits early, and are not repeated at the end, when the
-# model would begin to learn them by heart. **Order-matters** does the opposite: large languages alone for the first half,
-# then all at $\tau=5$, so that small ones arrive in a model that already translates.
+# $1/5$ to 1 during training. The idea: the model sees small languages early, and does not repeat them at the end, when it
+# would begin to learn them by heart. **Order-matters** does the opposite: only the large languages for the first half, then
+# all at $\tau=5$. So the small languages come to a model that already translates.
 
 # %%
+from pmd_lite.sampling.scheduled import scheduled_tau
+
 print([f"tau={scheduled_tau(t, 5.0, 1.0, 'linear'):.2f}" for t in (0, 0.25, 0.5, 0.75, 1)])
 
 # %% [markdown]
-# **UniMax** asks how flat one may be. Suppose the whole training will see $B$ sentences, and nobody's data may be repeated
-# more than $E$ times. Deal the budget out from the smallest pair to the largest: each gets an equal share of what is
-# left, but never more than $E N_\ell$. What a small pair may not take stays for the larger ones.
+# **UniMax** asks how flat the distribution may be. Suppose the whole training will see $B$ sentences, and no pair's data
+# may be repeated more than $E$ times. Give out the budget from the smallest pair to the largest: each pair gets an equal
+# share of what is left, but never more than $E N_\ell$. The part that a small pair may not take stays for the larger ones.
 #
-# By hand, with $N = (1000, 100, 10)$, $B = 600$ and $E = 4$. The smallest is offered $600/3 = 200$ and may take only
-# $4 \cdot 10 = 40$. The next is offered $(600-40)/2 = 280$ and takes it, since $280 \le 4 \cdot 100$. The largest gets the other 280.
+# By hand, with $N = (1000, 100, 10)$, $B = 600$ and $E = 4$: the smallest pair is offered $600/3 = 200$ and may take only
+# $4 \cdot 10 = 40$. The next pair is offered $(600-40)/2 = 280$ and takes it, since $280 \le 4 \cdot 100$. The largest pair
+# gets the remaining 280.
 
 # %%
+from pmd_lite.sampling.unimax import unimax_probabilities
+
 print(unimax_probabilities([1000, 100, 10], budget=600, cap=4) * 600)
 
 # %% [markdown]
 # ### Exercise 1: UniMax by hand (6 minutes, difficulty 2)
 #
-# Your own task: write your name between the quotes, run the cell, and deal out the budget with pencil and paper. Then give
+# Your own task: write your name between the quotes, run the cell, and divide the budget with pencil and paper. Then give
 # the four amounts (sentences, in the order of the sizes) as a list.
 
 # %%
 student = "your name"
-my_sizes, my_budget, my_cap = lesson12.my_corpus(student)
-print(f"sizes {my_sizes}, budget {my_budget} sentences, nobody more than {my_cap} times")
+my_sizes, my_budget, my_cap = l12.checks.my_corpus(student)
+print(f"sizes {my_sizes}, budget {my_budget} sentences, no pair more than {my_cap} times")
 
 # %% tags=["exercise"]
 amounts = None
@@ -87,38 +89,40 @@ amounts = [level, level, my_cap * my_sizes[2], my_cap * my_sizes[3]]
 print("my amounts:", amounts)
 
 # %% tags=["check", "points:2"]
-lesson12.my_amounts(student).check(amounts)
+l12.checks.my_amounts(student).check(amounts)
 ### BEGIN HIDDEN TESTS
-lesson12.my_amounts(student).grade(amounts, seed=12)
+l12.checks.my_amounts(student).grade(amounts, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# And our world, with the library's defaults: a budget of one pass over all data, a cap of five.
+# Now our world, with the library's defaults: a budget of one pass over all data, and a cap of five.
 
 # %%
 budget, cap = sum(sizes), 5
 share = unimax_probabilities(sizes, budget, cap)
 given = {pair: round(budget * p) for pair, p in zip(pairs, share.tolist())}
 print(given)
-figures_12.water_level(pairs, list(given.values()), [cap * n for n in sizes],
-                       alt=f"UniMax deals out {budget} sentences: {given}")
+l12.figures.water_level(pairs, list(given.values()), [cap * n for n in sizes],
+                       alt=f"UniMax gives out {budget} sentences: {given}")
 
 # %% [markdown]
-# **What to notice.** Like water poured over uneven ground: everybody below the common level is full, everybody above it
-# gets the same. One knob in place of $\tau$, and it says what we care about, repetitions. (Only within the budget: the stored
-# runs are longer than one pass, and a longer run repeats more.)
+# **What to notice.** It is like water poured over uneven ground: every pair below the common level is full, and every pair
+# above it gets the same amount. One setting takes the place of $\tau$, and it states what we care about: repetitions. (The
+# limit holds only within the budget. The stored runs are longer than one pass, and a longer run repeats more.)
 
 # %% [markdown]
 # ## Samplers that learn
 #
-# Could the model tell us whose turn it is? **MultiDDS-S** and **MultiUAT** share one mechanism, a *scorer*: one logit $\psi_\ell$
-# per pair, $p = \mathrm{softmax}(\psi)$, and every so often a few steps of gradient descent (Adam) on
+# Could the model tell us whose turn it is? **MultiDDS-S** and **MultiUAT** share one mechanism, a *scorer*. It has one
+# logit $\psi_\ell$ per pair, with $p = \mathrm{softmax}(\psi)$. From time to time it takes a few steps of gradient descent
+# (Adam) on
 #
 # $$\mathcal{L}(\psi) = -\sum_i R_i \log p_i, \qquad R_i \text{: the reward of pair } i, \text{ a fixed number here.}$$
 #
-# They differ in what earns a reward. MultiUAT: uncertainty. A few dev sentences go through the model five times with
-# dropout; the less probable its own first choices are, the larger $R_i$. MultiDDS-S: usefulness. A pair is worth as much as its
-# training gradient points the same way as the *dev* gradients of all pairs, by the mean cosine:
+# The two methods reward different things. MultiUAT rewards uncertainty. A few dev sentences go through the model five times
+# with dropout. The less probable its own first choices are, the larger is $R_i$. MultiDDS-S rewards usefulness. A pair's
+# reward is high if its training gradient points in the same direction as the *dev* gradients of all pairs, measured by the
+# mean cosine:
 
 # %%
 dev = torch.tensor([[1.0, 0.0], [0.8, 0.6], [-0.6, 0.8]])  # dev gradients of three pairs, two parameters
@@ -128,8 +132,8 @@ print(cosines)
 print("rewards:", cosines.mean(dim=1))
 
 # %% [markdown]
-# **What to notice.** Lengths play no part: the first pair's gradient is by far the longest and earns the least. The second earns the most,
-# because it points between the others. The third helps itself most (.8), yet hurts nobody.
+# **What to notice.** Lengths do not matter: the first pair's gradient is by far the longest and earns the least. The second
+# earns the most, because it points between the others. The third helps itself most (0.8), and harms no other pair.
 
 # %% [markdown]
 # ### Exercise 2: one scorer update by hand (8 minutes, difficulty 3)
@@ -146,16 +150,19 @@ def gradient(p, rewards):
 
 
 # %% tags=["check", "points:2"]
-lesson12.GRADIENT.check(gradient)
+l12.checks.GRADIENT.check(gradient)
 ### BEGIN HIDDEN TESTS
-lesson12.GRADIENT.grade(gradient, seed=12)
+l12.checks.GRADIENT.grade(gradient, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The gradient is zero where $p_i = R_i / \sum_j R_j$: probabilities in proportion to rewards. But does a scorer ever get there?
-# Adam ignores the size of gradients, so one update of 200 steps moves a logit by 200 times the learning rate at the most.
+# The gradient is zero where $p_i = R_i / \sum_j R_j$: probabilities in proportion to rewards. But does a scorer ever get
+# there? Adam ignores the size of gradients. So one update of 200 steps moves a logit by at most 200 times the learning
+# rate.
 
 # %%
+from pmd_lite.sampling.scorer import scorer_loss
+
 rewards = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
 for lr, updates in ((1e-4, 1), (1e-3, 30)):  # as published; our default
     psi = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log().requires_grad_()
@@ -168,36 +175,38 @@ for lr, updates in ((1e-4, 1), (1e-3, 30)):  # as published; our default
             path.append(torch.softmax(psi.detach(), 0).tolist())
     print(f"learning rate {lr:g}, after {updates} update(s): {[round(x, 3) for x in path[-1]]}")
 shares = {f"reward {r:g}": [p[i] for p in path] for i, r in enumerate(rewards.tolist())}
-figures_12.shares_over(range(31), shares, "updates of the scorer (200 steps of 1e-3 each)",
-                       alt="From .6, .3, .1 to .2, .3, .5, the rewards; there after about 15 updates")
+l12.figures.shares_over(range(31), shares, "updates of the scorer (200 steps of 1e-3 each)",
+                       alt="From 0.6, 0.3, 0.1 to the rewards 0.2, 0.3, 0.5, after about 15 updates")
 
 # %% [markdown]
-# **What to notice.** At the published rate one update changes hardly anything: it is made for runs with many
-# more updates than our seven; hence our default, ten times larger. And rewards that are nearly equal lead to nearly
-# uniform sampling, whatever the sizes: a learnt sampler is often a slow way from $\tau=1$ towards $\tau=\infty$.
+# **What to notice.** At the published rate one update changes almost nothing. That rate is made for runs with many more
+# updates than our seven, so our default is ten times larger. Also, rewards that are nearly equal lead to nearly uniform
+# sampling, whatever the sizes. A learnt sampler is often a slow way from $\tau=1$ towards $\tau=\infty$.
 
 # %% [markdown]
 # ## The worst mixture
 #
-# **chi-IBR** is a game. An adversary may change the mixture of languages, but not far from the data's own $p$; the model
-# then trains against the mixture that hurts it most. After every epoch the adversary moves again (*iterated best
-# response*). Far is measured by
+# **chi-IBR** is a game. An adversary may change the mixture of languages, but not far from the data's own $p$. The model
+# then trains on the mixture that hurts it most. After every epoch the adversary moves again (*iterated best response*).
+# This divergence measures the distance:
 #
-# $$D(q, p) = \tfrac12 \sum_\ell p_\ell \left(\frac{q_\ell}{p_\ell} - 1\right)^2 \le \rho, \qquad \text{and he maximises } \sum_\ell q_\ell v_\ell$$
+# $$D(q, p) = \tfrac12 \sum_\ell p_\ell \left(\frac{q_\ell}{p_\ell} - 1\right)^2 \le \rho, \qquad \text{and the adversary maximises } \sum_\ell q_\ell v_\ell$$
 #
-# where $v_\ell$ is by how much the training loss of $\ell$ exceeds that of an earlier $\tau=1$ run. (Without that baseline, a
-# language that is hard for everybody would win every time.) As long as no $q_\ell$ becomes negative there is a closed form.
-# With the mean $\bar v = \sum_\ell p_\ell v_\ell$ and the variance $\sigma^2 = \sum_\ell p_\ell (v_\ell - \bar v)^2$:
+# Here $v_\ell$ is the difference between the training loss of $\ell$ and its training loss in an earlier $\tau=1$ run.
+# (Without that baseline, a language that is hard for every model would win every time.) As long as no $q_\ell$ becomes
+# negative, there is a closed form. With the mean $\bar v = \sum_\ell p_\ell v_\ell$ and the variance
+# $\sigma^2 = \sum_\ell p_\ell (v_\ell - \bar v)^2$:
 #
 # $$q_\ell = p_\ell \left(1 + \sqrt{2\rho}\,\frac{v_\ell - \bar v}{\sigma}\right)$$
 #
-# By hand for $p = (.6, .3, .1)$, $v = (1, 2, 3)$, $\rho = .05$: the mean is 1.5, the variance
-# $.6 \cdot .25 + .3 \cdot .25 + .1 \cdot 2.25 = .45$, and $\sqrt{2\rho}/\sigma = .3162/.6708 = .4714$. So
-# $q_1 = .6\,(1 - .4714 \cdot .5) = .4586$.
+# By hand for $p = (0.6, 0.3, 0.1)$, $v = (1, 2, 3)$, $\rho = 0.05$: the mean is 1.5, the variance is
+# $0.6 \cdot 0.25 + 0.3 \cdot 0.25 + 0.1 \cdot 2.25 = 0.45$, and $\sqrt{2\rho}/\sigma = 0.3162/0.6708 = 0.4714$. So
+# $q_1 = 0.6\,(1 - 0.4714 \cdot 0.5) = 0.4586$.
 #
 # ### Exercise 3: best response (8 minutes, difficulty 3)
 #
-# Write the closed form for tensors `p`, `v` of shape [pair] and a number `rho`. (All inputs are such that it holds.)
+# Write the closed form for tensors `p`, `v` of shape [pair] and a number `rho`. (For all inputs of the check the closed
+# form holds.)
 
 # %% tags=["exercise"]
 def response(p, v, rho):
@@ -209,16 +218,18 @@ def response(p, v, rho):
 
 
 # %% tags=["check", "points:3"]
-lesson12.RESPONSE.check(response)
+l12.checks.RESPONSE.check(response)
 ### BEGIN HIDDEN TESTS
-lesson12.RESPONSE.grade(response, seed=12)
+l12.checks.RESPONSE.grade(response, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# And where the closed form would go below zero? Then the easiest language is cut off, and the library finds the rest by
-# bisection.
+# What happens where the closed form would go below zero? Then the easiest language gets 0, and the library finds the rest
+# by bisection.
 
 # %%
+from pmd_lite.sampling.chi_ibr import best_response, chi_divergence
+
 p, v = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 radii = [i / 20 for i in range(101)]
 path = [best_response(p, v, rho).tolist() for rho in radii]
@@ -227,25 +238,26 @@ for rho in (0.05, 1.0, 5.0):
     shown = [round(x, 4) for x in q.tolist()]
     print(f"rho {rho:g}: q = {shown}, D = {chi_divergence(q, p):.3f}, worst loss {float(q @ v):.3f}")
 shares = {f"v = {loss:g}": [q[i] for q in path] for i, loss in enumerate((1, 2, 3))}
-figures_12.shares_over(radii, shares, r"radius $\rho$",
-                       alt="From p at radius 0: the easy pair falls to 0, in the end all goes to the hardest")
+l12.figures.shares_over(radii, shares, r"radius $\rho$",
+                       alt="From p at radius 0: the easy pair falls to 0, and in the end the hardest pair gets everything")
 
 # %% [markdown]
-# **What to notice.** At the published $\rho = .05$ the adversary can do little. Of two languages, the harder one gains exactly
-# $\sqrt{2\rho\,p_1 p_2}$, which is little for a tiny $p$: chi-IBR protects a language with 1 % of the data only a little.
+# **What to notice.** At the published $\rho = 0.05$ the adversary can do little. Of two languages, the harder one gains
+# exactly $\sqrt{2\rho\,p_1 p_2}$, which is little for a tiny $p$: chi-IBR protects a language with 1 % of the data only a
+# little.
 
 # %%
 for tiny in (0.5, 0.1, 0.01):
     most = tiny + math.sqrt(2 * 0.05 * tiny * (1 - tiny))
-    print(f"a pair with {tiny:.0%} of the data: at most {most:.1%} at rho .05")
+    print(f"a pair with {tiny:.0%} of the data: at most {most:.1%} at rho 0.05")
 
 # %% [markdown]
 # ## Small after large
 #
-# **CCL-M** is a curriculum: large pairs first; a small pair joins when the large pairs whose word pieces it shares are
-# learnt well enough. Once in, a pair is drawn in proportion to $1/c$, where $c = e^{H^* - H}$ compares the dev loss $H$ with
-# that of a bilingual model, $H^*$. Ours is a *reconstruction* from the idea: neither the code nor the settings could be
-# checked, and the rule that lets everybody in after three tenths of training is our own.
+# **CCL-M** is a curriculum. Large pairs come first. A small pair joins when the model has learnt the large pairs that share
+# its word pieces well enough. After that, a pair is drawn in proportion to $1/c$, where $c = e^{H^* - H}$ compares the dev
+# loss $H$ with $H^*$, the dev loss of a bilingual model. Our version is a *reconstruction* from the idea: we could check
+# neither the code nor the settings. The rule that lets every pair join after three tenths of training is our own.
 
 # %% [markdown]
 # ## Whose turn it was
@@ -261,32 +273,32 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
     print(f"{label:14s} draws a small pair {small:.0%} of the time at the end")
 
 # %% [markdown]
-# **What to notice.** MultiDDS-S and MultiUAT move, slowly, to where UniMax stands from the first step. chi-IBR solves a new problem
-# each epoch and swings: a pair that was just trained hard looks easy in the next round.
+# **What to notice.** MultiDDS-S and MultiUAT move slowly to the probabilities that UniMax has from the first step. chi-IBR
+# solves a new problem each epoch, so it swings: a pair that was just trained hard looks easy in the next round.
 
 # %% [markdown]
 # ## Teachers that stand still
 #
-# The other lever. In Pareto-MD the teacher is a second student, still learning. Two older methods use teachers that are
-# finished.
+# This is the other lever. In Pareto-MD the teacher is a second student, which is still learning. Two older methods use
+# teachers that are finished.
 #
-# **Multi-Distill** trains one bilingual model for every pair first. Each teaches its pair until the student leads it by one
-# BLEU point on the dev set; then the pair goes on without. (Small pairs have weak bilingual models, so little to learn
-# there.)
+# **Multi-Distill** first trains one bilingual model for every pair. Each bilingual model teaches its pair until the student
+# is one BLEU point better on the dev set. Then the pair continues without a teacher. (Small pairs have weak bilingual
+# models, so they have little to learn there.)
 #
-# **LSSD** starts from an observation you made in lesson 00: pairs reach their lowest dev loss at different times, so no single
-# checkpoint is best for all. It keeps, for each pair, the snapshot of the epoch with that pair's lowest dev loss. If the
-# epoch just finished was *not* the pair's best, the next one is distilled: the pair's own snapshot pulls the model back.
-# A pair that has just peaked rests, since its teacher would be the very same model. The loss is
-# $(\mathcal{L}_{ce} + w\,\mathcal{L}_{kd})/2$, each token or sentence weighed by a *gate* that trusts the teacher less where it is
-# less sure of the reference than the student.
+# **LSSD** starts from an observation that you made in lesson 00: pairs reach their lowest dev loss at different times, so
+# no single checkpoint is best for all. For each pair, LSSD keeps the snapshot of the epoch with that pair's lowest dev
+# loss. If the last epoch was *not* the pair's best, the next epoch uses distillation: the pair's own snapshot pulls the
+# model back. If it was the pair's best, LSSD does not distil, since the teacher would be the same model. The loss is
+# $(\mathcal{L}_{ce} + w\,\mathcal{L}_{kd})/2$. A *gate* weights each token or sentence: it trusts the teacher less where
+# the teacher is less sure of the reference than the student.
 #
 # ### Exercise 4: who teaches, who is taught? (8 minutes, difficulty 3)
 #
-# `losses[epoch][pair]` are the dev losses at the end of epochs 1, 2, ... Return two lists with an entry for each pair: the
-# epoch (counted from 1) whose snapshot is the teacher now, and whether the coming epoch distils the pair (True or False).
-# Only a strictly lower loss replaces a teacher. By hand: losses 3, 2, 2.5, 2.4 give teacher 2 and True; losses
-# 3, 2.9, 2.8, 2.7 give teacher 4 and False.
+# `losses[epoch][pair]` holds the dev losses at the end of epochs 1, 2, ... Return two lists with one entry for each pair:
+# the epoch (counted from 1) whose snapshot is the teacher now, and whether the coming epoch distils the pair (True or
+# False). Only a strictly lower loss replaces a teacher. By hand: losses 3, 2, 2.5, 2.4 give teacher 2 and True; losses 3,
+# 2.9, 2.8, 2.7 give teacher 4 and False.
 
 # %% tags=["exercise"]
 def plan(losses):
@@ -300,31 +312,31 @@ def plan(losses):
 
 
 # %% tags=["check", "points:3"]
-lesson12.LSSD_PLAN.check(plan)
+l12.checks.LSSD_PLAN.check(plan)
 ### BEGIN HIDDEN TESTS
-lesson12.LSSD_PLAN.grade(plan, seed=12)
+l12.checks.LSSD_PLAN.grade(plan, seed=12)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's LSSD on three invented curves: one falls to the end, one turns round, one turns round at once.
+# The library's LSSD on three invented curves: one falls to the end, one turns upwards, and one turns upwards at once.
 
 # %%
 curves = {"large": [3.0, 2.2, 1.7, 1.5, 1.4, 1.35, 1.3], "middle": [3.2, 2.5, 2.1, 2.0, 2.2, 2.1, 2.3],
           "small": [3.3, 2.8, 3.0, 3.1, 3.0, 3.3, 3.4]}
 table = list(zip(*curves.values()))
-taught = [lesson12.lssd_plan(table[:done])[1] if done else [False] * 3 for done in range(len(table))]
-figures_12.teachers(curves, {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
-                    alt="large is never distilled; middle in epochs 6 and 7, by epoch 4; small from epoch 4 on, by epoch 2")
+taught = [l12.checks.lssd_plan(table[:done])[1] if done else [False] * 3 for done in range(len(table))]
+l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
+                    alt="large: never distilled; middle: epochs 6 and 7, teacher epoch 4; small: from epoch 4, teacher epoch 2")
 
 # %% [markdown]
-# **What to notice.** Distillation begins one epoch *after* a pair has failed to improve: at the end of epoch 5 the middle
-# curve is above its star for the first time, so epoch 6 is the first that is distilled. In the stored runs of
-# seven epochs LSSD's teachers took part in less than 1 % of the computing: it had little time to act.
+# **What to notice.** Distillation begins one epoch *after* a pair has failed to improve. At the end of epoch 5 the middle
+# curve is above its star for the first time, so epoch 6 is the first epoch with distillation. In the stored runs of seven
+# epochs, LSSD's teachers took less than 1 % of the computing: the method had little time to act.
 
 # %% [markdown]
 # ## What the paper compares
 #
-# These are the averages of the paper's main table, as our method table quotes them.
+# These are the averages of the paper's main table, as our table of methods quotes them.
 
 # %%
 copied = {"multidds-s", "multiuat", "ccl-m", "chi-ibr"}  # the rows with a star in the paper's table
@@ -334,18 +346,18 @@ rows = [[n, "copied" if n in copied else "own run", *METHODS[n].reported] for n 
 Table(["method", "figures", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** Four rows are *copied* from the rivals' own papers, with other model sizes, learning rates and batch
-# sizes, and none of them was run on WMT-6. Plain $\tau=1$ in this paper's setting (29.00) is above three of the four. So the
-# table cannot say that MultiDDS-S is worse than temperature sampling: it compares laboratories as much as methods. chi-IBR
-# was rerun by the authors; it came out lower than in its own paper, so they gave the higher, published figure. And
-# LSSD, an own run, wins TED O2M (23.55 against 23.31 and 23.28).
+# **What to notice.** Four rows are *copied* from the rivals' own papers, which used other model sizes, learning rates and
+# batch sizes. None of these four methods was run on WMT-6. Plain $\tau=1$ in this paper's setting (29.00) is above three of
+# the four. So the table cannot say that MultiDDS-S is worse than temperature sampling: it compares laboratories as much as
+# methods. The authors did rerun chi-IBR. Their run was lower than chi-IBR's own paper, so they reported the higher,
+# published figure. LSSD, which the authors ran themselves, wins TED O2M (23.55 against 23.31 and 23.28).
 
 # %% [markdown]
 # ## One backbone
 #
-# So let us do what no copied figure can replace: every method on the same model, tokenizer, data order and evaluation, three
-# seeds each. `diff` is the distance from $\tau=1$; a mark says that chance (other seeds, other test sentences) would rarely
-# make a difference like it.
+# So let us do what no copied figure can replace: run every method on the same model, tokenizer, data order and evaluation,
+# with three seeds each. `diff` is the difference from $\tau=1$. A mark says that chance (other seeds, other test sentences)
+# would rarely produce such a difference.
 
 # %%
 stored.table()
@@ -358,27 +370,31 @@ stored.frontier(highlight=rivals)
 print(stored.reading())
 
 # %% [markdown]
-# **What to notice.** Filled marks are this lesson's rivals, hollow ones the mutual methods and LSSD's other gates. Giving up
-# large pairs to gain on small ones is easy (the lower right of the plane); what we look for is a method that gains on the
-# small ones and *keeps* the large ones. Who comes near, and at what price? And who stands on the dotted line with a
-# lead over its neighbours that is smaller than its own bars?
+# **What to notice.** Filled marks are this lesson's rivals. Hollow marks are the mutual methods and LSSD's other gates. It
+# is easy to give up large pairs and gain on small ones (the lower right of the plane). We look for a method that gains on
+# the small pairs and *keeps* the large ones. Which method comes near, and at what price? Which one stands on the dotted
+# line, with a lead over its neighbours that is smaller than its own error bars?
 
 # %% [markdown]
-# The same comparison to play with: choose a system, and see its curve and its point together. (Without a running kernel
-# only this figure is shown.)
+# In the next cells you can explore the same comparison: choose a system, and see its curve and its point together. (Without
+# a running kernel you see only this figure.)
 
 # %%
 stored.card("multidds-s")
 
 # %% tags=["widget"]
-widgets_12.method_picker(stored, "multidds-s")
+l12.widgets.method_picker(stored, "multidds-s")
 
 # %% [markdown]
 # ## What it costs
 #
-# Equal numbers of updates are not equal effort. A forward pass counts 1, one with its backward pass 3; everything counts:
-# students, teachers, trials, probes, the dev sets that any method looks at, and the *auxiliary* runs that some need
-# before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six bilingual models, LSMD an Auto-PMD run).
+# Equal numbers of updates are not equal effort. We count 1 for a forward pass and 3 for a forward and a backward pass
+# together. Everything counts: students, teachers, trials, probes, the dev sets that any method looks at, and the
+# *auxiliary* runs that some methods need before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six
+# bilingual models, LSMD an Auto-PMD run).
+# The cost of the stored runs is in target tokens times parameters. A comparison that you run today counts multiply-adds:
+# source tokens in the encoder, target tokens in the decoder and the output layer, no look-ups. It also counts greedy
+# translations of dev sets, cached predictions, and the second projection that a gate needs. A caption says which unit is used.
 
 # %%
 stored.costs()
@@ -389,44 +405,46 @@ chosen = [row for row in updates.rows if row[0] in {*rivals, "uni-pmd", "bi-pmd"
 Table(updates.columns, chosen, best=None, caption=updates.caption)
 
 # %% [markdown]
-# **What to notice.** For the price of one Auto-PMD run a single model could train three to four times as long. In a world where
-# longer training helps, that is the comparison that counts, and `compare(equal="compute")` makes it: it measures every
-# method's cost first and then hands out updates as in this table. Our figures above are at equal *updates*; read them with
-# the column `compute` beside them. (The share of `dev` and `trial` is large here because the dev sets are large beside a
-# corpus of a few thousand sentences. With the paper's millions, a search is cheaper.)
+# **What to notice.** For the price of one Auto-PMD run, a single model could train three to four times as long. In a world
+# where longer training helps, that is the comparison that counts. `compare(equal="compute")` makes it: it first measures
+# every method's cost and then distributes updates as in this table. Our figures above are at equal *updates*, so read them
+# together with the column `compute`. (The share of `dev` and `trial` is large here because the dev sets are large compared
+# with a corpus of a few thousand sentences. With the paper's millions, a search is cheaper.)
 
 # %% [markdown]
 # ## What this says, and what not
 #
 # It says, for this world and these settings:
 #
-# - which differences from $\tau=1$ are more than chance: those that the reading above lists as better or worse, no others. A
-#   mean that is two points higher and carries no mark is no finding.
-# - that sampling alone, planned or learnt, buys a great deal for small pairs, at the price of one run.
+# - which differences from $\tau=1$ are more than chance: those that the reading above lists as better or worse, and no
+#   others. A mean that is two points higher but has no mark is not a finding;
+# - that sampling alone, planned or learnt, gains a lot for small pairs, at the price of one run.
 #
 # It does not say that UniMax is better than Pareto-MD, or that the paper is wrong:
 #
-# - One world. The languages are invented; their small pairs have 30 sentences, and more repetition cannot teach them much.
-# - Default settings. Nobody's were tuned, neither the rivals' nor Auto-PMD's. With tuning, places would change.
-# - A short run of seven epochs. LSSD and chi-IBR act once an epoch and are made for dozens or hundreds.
-# - Many looks. The reading counts how many marks chance alone would give among so many differences, and all share the
-#   same three $\tau=1$ runs: if those were unlucky, every method looks good at once.
-# - BLEU of a small model, where the paper's effect shows in dev loss before it shows in BLEU (lesson 00). Compare the
-#   columns of the losses: the lowest on small pairs are not those of the winners in BLEU.
+# - One world. The languages are invented, and their small pairs have 30 sentences. More repetition cannot teach the model
+#   much about them.
+# - Default settings. We tuned no method, neither the rivals nor Auto-PMD. With tuning, the order would change.
+# - A short run of seven epochs. LSSD and chi-IBR act once an epoch, and are designed for dozens or hundreds of epochs.
+# - Many comparisons. The reading counts how many marks chance alone would give among so many differences. All differences
+#   share the same three $\tau=1$ runs: if those runs were unlucky, every method looks good at once.
+# - BLEU of a small model. The paper's effect shows in dev loss before it shows in BLEU (lesson 00). Compare the loss
+#   columns: the methods with the lowest loss on small pairs are not the winners in BLEU.
 #
-# What *is* general: methods must be compared on one backbone, with their costs, with seeds, and with nobody's numbers copied.
+# One thing *is* general: compare methods on one backbone, with their costs, with several seeds, and with no copied numbers.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Samplers decide whose turn it is: by plan (UniMax, cooldown, order-matters), by reward (MultiDDS-S, MultiUAT), against an
-#   adversary (chi-IBR) or by curriculum (CCL-M).
-# - A scorer goes towards $p \propto R$, at a speed set by its learning rate alone. A best response in the chi-square ball has
-#   a closed form until somebody is cut off.
-# - Distillers differ in their teachers: bilingual models (Multi-Distill), one's own past (LSSD), a peer (Pareto-MD). The two levers
-#   combine: any sampler can serve any student, such as `--method auto-pmd --samplers tau=1 unimax`.
-# - A fair table needs one backbone, seeds, a test of significance, and the bill.
+# - Samplers decide whose turn it is: by a plan (UniMax, cooldown, order-matters), by a reward (MultiDDS-S, MultiUAT),
+#   against an adversary (chi-IBR) or by a curriculum (CCL-M).
+# - A scorer moves towards $p \propto R$, and only its learning rate sets the speed. A best response in the chi-square ball
+#   has a closed form until a language reaches 0.
+# - Distillers differ in their teachers: bilingual models (Multi-Distill), the student's own past (LSSD), a peer
+#   (Pareto-MD). You can combine the two levers: any sampler can serve any student, as in
+#   `--method auto-pmd --samplers tau=1 unimax`.
+# - A fair table needs one backbone, several seeds, a test of significance, and the costs.
 #
-# **Where to go next.** The rivals stand in the paper's section 4 and in its main table; the code is in `pmd_lite/sampling`,
-# `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/compare.py`; where ours departs from
-# theirs, and why, is in `docs/methods.md`. Lesson 13 does the same on real text.
+# **Where to go next.** The paper describes the rivals in section 4 and in its main table. The code is in
+# `pmd_lite/sampling`, `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/comparing/compare.py`.
+# `docs/methods.md` says where our versions differ from theirs, and why. Lesson 13 does the same on real text.

@@ -1,20 +1,20 @@
 # %% [markdown]
 # # 13 Real text
 #
-# > **You will**: read a table of real translations, test a difference yourself by drawing sentences anew, and say which
-# > differences are noise. **Time**: half a minute on two CPU cores (nothing is trained unless you turn one switch),
-# > forty with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 05, 06, 08 and 10; mean and standard deviation.
+# > **You will**: read a table of real translations, test a difference yourself by resampling sentences, and say which
+# > differences are noise. **Time**: half a minute on two CPU cores (nothing is trained unless you turn one switch), forty
+# > with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 05, 06, 08 and 10; mean and standard deviation.
 #
-# **Contents**: six real languages · what a small model says · one number is no result · exercise: mean and spread ·
-# a difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill ·
-# exercise: equal compute · what was found · takeaways
+# **Contents**: six real languages · what a small model says · one number is not a result · exercise: mean and spread · a
+# difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill · exercise:
+# equal compute · what was found · takeaways
 
 # %% [markdown]
 # ## Six real languages
 #
-# Everything so far ran on invented languages, because there we know every rule. This lesson reads runs on real sentences:
-# everyday sentences that people wrote and translated on [Tatoeba](https://tatoeba.org) (CC BY 2.0 FR), three to eight words
-# long, cut to a long tail from 16,000 French sentences to 150 Estonian ones.
+# So far everything ran on invented languages, because we know all their rules. This lesson reads runs on real sentences:
+# everyday sentences that people wrote and translated on [Tatoeba](https://tatoeba.org) (CC BY 2.0 FR). They are three to
+# eight words long. The corpus is cut to a long tail, from 16,000 French sentences to 150 Estonian ones.
 
 # %%
 from pathlib import Path
@@ -22,22 +22,21 @@ from pathlib import Path
 import numpy as np
 
 import pmd_lite as pmd
-from pmd_lite.evaluation.significance import bleu_of
+from pmd_kit import l12, l13
+from pmd_lite.comparing.stored import StoredComparison
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.teaching import widgets_12
-from pmd_lite.teaching.checks import lesson13
-from pmd_lite.teaching.sentences import StoredSentences
-from pmd_lite.teaching.stored import StoredComparison
 
+# %%
 results = Path("results") / "compare_tatoeba.json"
-stored, sentences = StoredComparison.load(results), StoredSentences.load(results)
+stored, sentences = StoredComparison.load(results), l13.sentences.StoredSentences.load(results)
 print(stored.sizes)
 print("high-resource:", stored.groups[0], " low-resource:", stored.groups[1])
 print(stored.command, "| seeds", stored.seeds, "|", dict(stored.overrides))
 
 # %% [markdown]
-# The model is the preset `small` made smaller still, so that fifteen runs fit into an hour of one laptop. To train
-# everything anew, get the corpus and turn the switch. Finished runs are not repeated, so you may interrupt it.
+# The model is the preset `small`, made even smaller, so that fifteen runs fit into one hour on a laptop. To train
+# everything again, get the corpus and set the switch to True. The code does not repeat finished runs, so you may interrupt
+# it.
 
 # %%
 RETRAIN = False
@@ -49,8 +48,8 @@ if RETRAIN:  # python -m pmd_lite data tatoeba6-easy --out data/tatoeba6_easy
 # %% [markdown]
 # ## What a small model says
 #
-# Before any score, read. These are the first test sentences of the largest and of the smallest language, with what three
-# models make of them.
+# Before you look at any score, read. These are the first test sentences of the largest and of the smallest language, with
+# the translations of three models.
 
 # %%
 shown = ["tau=1", "auto-pmd model_2 (tau=5)", "tau=1 steps=4000"]
@@ -61,19 +60,20 @@ sentences.table(pairs[0], shown)
 sentences.table(pairs[-1], shown)
 
 # %% [markdown]
-# **What to notice.** These are hardly translations. After 1,200 updates the models know how English sentences begin on Tatoeba, "I
-# don't", "Do you", "Tom has", take a question mark or a first word from the source, and then say what is likely; "shought" is
-# what comes out when one knows pieces and not yet words. The third column learnt three times as long. It is on its way: "My ... is ...",
-# a wrong noun in the right place. So a BLEU of 2 looks like this, and one of 8 like that.
+# **What to notice.** These are hardly translations. After 1,200 updates the models know how English sentences on Tatoeba
+# begin ("I don't", "Do you", "Tom has"). They take a question mark or a first word from the source, and then say what is
+# likely. "shought" is the output of a model that knows pieces but not yet words. The model of the third column trained
+# about three times as long. It is on its way: "My ... is ...", a wrong noun in the right place. So this is what a BLEU of 2
+# looks like, and a BLEU of 8.
 #
-# Keep it in mind for all that follows: **this lesson compares beginners.** Half an hour of one core with the preset `small`
-# brings French to 25 BLEU (`docs/log.md`). What two models can teach each other depends on what they know.
+# Remember this for the rest of the lesson: **this lesson compares beginners.** Half an hour on one core with the preset
+# `small` brings French to 25 BLEU (`docs/log.md`). What two models can teach each other depends on what they know.
 
 # %% [markdown]
-# ## One number is no result
+# ## One number is not a result
 #
-# The same program with another seed has other initial weights, another order of sentences, other dropout. How far apart
-# are three such runs?
+# The same program with another seed has other initial weights, another order of sentences, and other dropout. How much do
+# three such runs differ?
 
 # %%
 rows = []
@@ -96,27 +96,29 @@ def mean_and_spread(values):
 
 
 # %% tags=["check", "points:2"]
-lesson13.SPREAD.check(mean_and_spread)
+l13.checks.SPREAD.check(mean_and_spread)
 ### BEGIN HIDDEN TESTS
-lesson13.SPREAD.grade(mean_and_spread, seed=13)
+l13.checks.SPREAD.grade(mean_and_spread, seed=13)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# With three seeds the spread itself is only a rough estimate. So "the difference is larger than the spread" is a hint, not
-# a test.
+# With three seeds the spread itself is only a rough estimate. So "the difference is larger than the spread" is a hint. It
+# is not a test.
 
 # %% [markdown]
 # ## A difference, tested
 #
 # There is a second source of chance: the test set. Other sentences would have given other scores. We cannot collect another
-# test set, but we can imitate it: draw as many sentences *with replacement* from the one we have, score both systems on
-# the same draw, and do so a thousand times. That is the **paired bootstrap** (Koehn 2004). Paired matters: an easy
-# sentence is easy for both systems, and cancels.
+# test set, but we can imitate it. Draw the same number of sentences *with replacement* from the one we have, score both
+# systems on the same draw, and repeat this a thousand times. That is the **paired bootstrap** (Koehn 2004). "Paired"
+# matters: an easy sentence is easy for both systems, so its effect cancels.
 #
-# Corpus BLEU depends on ten counts per sentence (matched and all n-grams for n = 1..4, and two lengths), so a resample
-# costs one sum. Here are the counts of the smallest language, and BLEU from their sum:
+# Corpus BLEU depends on ten counts per sentence (matched and all n-grams for n = 1..4, and two lengths), so the BLEU of a
+# resample needs only one sum. Here are the counts of the smallest language, and BLEU from their sum:
 
 # %%
+from pmd_lite.evaluation.significance import bleu_of
+
 pair = pairs[-1]
 base, other = sentences.counts["tau=1"][pair], sentences.counts["tau=5"][pair]
 print(base.shape, "first sentence:", base[0])
@@ -125,7 +127,7 @@ print(f"BLEU of {pair}: tau=1 {bleu_of(base.sum(axis=0)):.2f}, tau=5 {bleu_of(ot
 # %% [markdown]
 # ### Exercise 2: gains (8 minutes, difficulty 3)
 #
-# `base` and `other` are counts [sentence, 10]; `draws` [resample, sentence] holds sentence numbers, one row for each
+# `base` and `other` are counts [sentence, 10]. `draws` [resample, sentence] holds sentence numbers, one row for each
 # resample. Return [resample]: corpus BLEU of `other` minus corpus BLEU of `base` on each resample. `bleu_of` turns summed
 # counts [..., 10] into BLEU [...].
 
@@ -137,23 +139,24 @@ def gains(base, other, draws):
 
 
 # %% tags=["check", "points:3"]
-lesson13.GAINS.check(gains)
+l13.checks.GAINS.check(gains)
 ### BEGIN HIDDEN TESTS
-lesson13.GAINS.grade(gains, seed=13)
+l13.checks.GAINS.grade(gains, seed=13)
 ### END HIDDEN TESTS
 
 # %%
 draws = np.random.default_rng(0).integers(len(base), size=(1000, len(base)))
-deltas = lesson13.gains(base, other, draws)
+deltas = l13.checks.gains(base, other, draws)
 low, high = np.quantile(deltas, [0.025, 0.975])
 print(f"95 % of the resamples lie between {low:+.2f} and {high:+.2f} BLEU")
 
 # %% [markdown]
 # ### Exercise 3: p_value (5 minutes, difficulty 2)
 #
-# If many resamples point the other way, the observed difference may be luck. Make that a number: count the differences
-# $\le 0$ and those $\ge 0$, take the smaller count $c$ of the two, and return $\min\bigl(1, \frac{2(c+1)}{n+1}\bigr)$.
-# (Twice, because either system could have won; plus one, because $n$ draws cannot show that something never happens.)
+# If many resamples point in the other direction, the observed difference may be luck. Turn that into a number: count the
+# differences $\le 0$ and those $\ge 0$, take the smaller count $c$ of the two, and return
+# $\min\bigl(1, \frac{2(c+1)}{n+1}\bigr)$. (We double it because either system could have won. We add one because $n$ draws
+# cannot show that something never happens.)
 
 # %% tags=["exercise"]
 def p_value(deltas):
@@ -164,9 +167,9 @@ def p_value(deltas):
 
 
 # %% tags=["check", "points:2"]
-lesson13.P_VALUE.check(p_value)
+l13.checks.P_VALUE.check(p_value)
 ### BEGIN HIDDEN TESTS
-lesson13.P_VALUE.grade(p_value, seed=13)
+l13.checks.P_VALUE.grade(p_value, seed=13)
 ### END HIDDEN TESTS
 
 # %%
@@ -174,14 +177,14 @@ rows = []
 for name in (pairs[0], pairs[-1]):
     one, five = sentences.counts["tau=1"][name], sentences.counts["tau=5"][name]
     drawn = np.random.default_rng(0).integers(len(one), size=(1000, len(one)))
-    found = lesson13.gains(one, five, drawn)
-    rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), lesson13.p_value(found)])
+    found = l13.checks.gains(one, five, drawn)
+    rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), l13.checks.p_value(found)])
 Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, digits=3)
 
 # %% [markdown]
-# **What to notice.** These p-values speak about two *models* and other test sentences. They say nothing about another seed. To
-# speak about methods, seeds must be drawn as well as sentences, which is what `compare` does (a hierarchical bootstrap,
-# `pmd_lite/evaluation/significance.py`), and what the marks in the next table mean.
+# **What to notice.** These p-values are about two *models* and other test sentences. They say nothing about another seed.
+# To say something about methods, we must resample seeds as well as sentences. `compare` does that (a hierarchical
+# bootstrap, `pmd_lite/evaluation/significance.py`), and the marks in the next table come from it.
 
 # %% [markdown]
 # ## The table
@@ -201,16 +204,17 @@ print(stored.reading())
 stored.frontier(highlight=["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"])
 
 # %% [markdown]
-# The same picture to play with: one system at a time, whom it trains when, and where that leads. (Without a running kernel
-# only the figure above is shown.)
+# In the next cell you can explore the same systems one at a time: which pairs a system trains on, when, and where that
+# leads. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_12.method_picker(stored, "auto-pmd model_2 (tau=5)")
+l12.widgets.method_picker(stored, "auto-pmd model_2 (tau=5)")
 
 # %% [markdown]
 # ## The bill
 #
-# Two students, a teacher's pass for each batch, and the trials of the search: what did each system compute?
+# Two students, a teacher's pass for each batch, and the trials of the search: how much did each system compute? (The cost of the
+# stored runs is in target tokens times parameters. Today's runs count multiply-adds: see lesson 12.)
 
 # %%
 stored.costs()
@@ -218,13 +222,13 @@ stored.costs()
 # %% [markdown]
 # ### Exercise 4: updates (3 minutes, difficulty 1)
 #
-# Your own task: write your name between the quotes and run the cell. How many updates in all could the single model make
-# for what the mutual run has computed?
+# Your own task: write your name between the quotes and run the cell. How many updates in total could the single model make
+# for the computing that the mutual run has used?
 
 # %%
 student = "your name"
-made, single, mutual = lesson13.my_costs(student)
-print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, both students included")
+made, single, mutual = l13.checks.my_costs(student)
+print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students")
 
 # %% tags=["exercise"]
 updates = None
@@ -234,39 +238,43 @@ updates = round(made * mutual / single)
 print("my answer:", updates)
 
 # %% tags=["check", "points:1"]
-lesson13.my_updates(student).check(updates)
+l13.checks.my_updates(student).check(updates)
 ### BEGIN HIDDEN TESTS
-lesson13.my_updates(student).grade(updates, seed=13)
+l13.checks.my_updates(student).grade(updates, seed=13)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The row `tau=1 steps=4000` of the table is that answer for these runs: one model, trained for about what Auto-PMD costs.
+# For these runs the row `tau=1 steps=4000` of the table is that answer: one model, trained for about the price of Auto-PMD.
 
 # %% [markdown]
 # ## What was found
 #
-# - *The knob trades*, as in lesson 06: from $\tau=1$ to $\tau=5$ the large pairs lose 1.2 BLEU and the small ones gain 0.4. Both are marked.
-# - *Bi-PMD harms.* With $\alpha=0.4$ for every pair from three tenths of the run on, both students are below their twins, by 0.4 and 0.2
-#   BLEU on average, and their dev losses are higher by up to a tenth of a nat. The opinion of a beginner is not worth four tenths of a reference.
-# - *Auto-PMD does nothing, and that is to its credit.* Its students are their twins to within 0.05 BLEU and 0.01 nats. The
-#   search turned the weights down: those of `model_2` end below 0.14 everywhere, those of `model_1` below 0.08 on the large pairs and between 0.1
-#   and 0.5 on the small ones, in all three seeds. Small pairs higher than large ones is what the paper's figure shows, too.
-# - *Compute wins.* One model alone, trained for what Auto-PMD costs, has 4.9 BLEU where Auto-PMD's students have 2.2 and 1.9, and it is
-#   better than they are on large and on small pairs.
+# - *Temperature trades one group for the other*, as in lesson 06. From $\tau=1$ to $\tau=5$ the large pairs lose 1.2 BLEU
+#   and the small ones gain 0.4. Both differences are marked.
+# - *Bi-PMD harms.* It uses $\alpha=0.4$ for every pair after three tenths of the run. Both students are below the single
+#   models with the same $\tau$, by 0.4 and 0.2 BLEU on average, and their dev losses are higher by up to a tenth of a nat.
+#   The opinion of a beginner is not worth four tenths of a reference.
+# - *Auto-PMD does nothing, and that is to its credit.* Its students equal the single models with the same $\tau$ to within
+#   0.05 BLEU and 0.01 nats. The search turned the weights down. Those of `model_2` end below 0.14 everywhere. Those of
+#   `model_1` end below 0.08 on the large pairs and between 0.1 and 0.5 on the small ones. This holds in all three seeds.
+#   The paper's figure also shows higher weights for small pairs than for large ones.
+# - *Compute wins.* One model alone, trained for the price of Auto-PMD, has 4.9 BLEU, where Auto-PMD's students have 2.2 and
+#   1.9. It is better than both students on large and on small pairs.
 #
-# So on real sentences, at this size, no mutual method is worth its price. That is no verdict on the paper, whose models had seen
-# five million pairs seventy times before they were scored; there is little to overfit in 1,200 updates. It is a verdict on
-# teaching too early, and on tables without a control of equal compute. What would change it? Longer training (turn the switch, set
-# `steps=6000` and give it a night), or pairs that are small enough to be learnt by heart.
+# So on real sentences, at this size, no mutual method is worth its price. This is not a verdict on the paper: its models
+# had seen five million pairs seventy times before they were scored, and in 1,200 updates there is little to overfit. It is
+# a verdict on teaching too early, and on tables without a control of equal compute. What would change it? Longer training
+# (set the switch to True, set `steps=6000` and let it run for a night), or pairs that are small enough to learn by heart.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Read translations before you read scores.
-# - A score needs its spread over seeds; a difference needs a test that draws seeds *and* sentences; a table of many
+# - A score needs its spread over seeds. A difference needs a test that draws seeds *and* sentences. A table of many
 #   differences needs the number of marks that chance alone would give.
-# - The paired bootstrap is a sum over drawn rows of counts; p is twice the smaller tail.
-# - Equal updates flatter whoever computes more per update. Put a single model of equal compute into every table.
+# - The paired bootstrap is a sum over drawn rows of counts. p is twice the smaller tail.
+# - A comparison at equal updates favours the method that computes more per update. Put a single model of equal compute into
+#   every table.
 #
-# **Where to go next.** The paper's main table is in section 4.3 and has no spread; `docs/log.md` has our real-text runs with the
-# preset `small`, larger and longer than these. Lesson 14 takes TED talks and a GPU.
+# **Where to go next.** The paper's main table is in section 4.3 and has no spread. `docs/log.md` has our real-text runs
+# with the preset `small`, which are larger and longer than these. Lesson 14 takes TED talks and a GPU.

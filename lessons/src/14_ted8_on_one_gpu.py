@@ -1,42 +1,35 @@
 # %% [markdown]
 # # 14 TED-8-Diverse on one GPU
 #
-# > **You will**: take the paper's smaller corpus from its raw files to a scored run: what is missing in the files, a
-# > vocabulary for every language, half precision, 64K-token updates on a card that cannot hold them, and going on after a
-# > crash. **Time**: about two minutes on two CPU cores for the dry run, thirty-five with the exercises; the real run takes
-# > days on one GPU. **Difficulty**: 3 of 5. **You need**: lesson 04 (accumulation, resuming), lesson 10.
+# > **You will**: take the paper's smaller corpus from its raw files to a scored run. You will see what is missing in the
+# > files, a vocabulary for every language, half precision, 64K-token updates on a card that cannot hold them, and how to
+# > continue after a crash. **Time**: about two minutes on two CPU cores for the dry run, thirty-five with the exercises;
+# > the real run takes days on one GPU. **Difficulty**: 3 of 5. **You need**: lesson 04 (accumulation, resuming), lesson 10.
 #
-# **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on one
-# card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run ·
-# the run monitor · going on · the paper's columns · takeaways
+# **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on
+# one card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run
+# · the run monitor · continuing a run · the paper's columns · takeaways
 
 # %% [markdown]
 # ## One switch
 #
-# Nothing in this lesson is special to the real corpus. The same script reads the files, the same `train` trains, the same
-# preset `ted8` sets the defaults. With `FULL = False` the files are a miniature with invented sentences and the model is
-# shrunk until a laptop can train it in a minute. With `FULL = True` the script fetches 352 MB and the preset stays as it is.
-# TED's talks may be used for research, but not passed on (CC BY-NC-ND), so none of their text is in this notebook.
+# No code in this lesson is special to the real corpus. The same script reads the files, the same `train` trains, and the
+# same preset `ted8` sets the defaults. With `FULL = False` the files are a miniature with invented sentences, and the model
+# is so small that a laptop can train it in a minute. With `FULL = True` the script downloads 352 MB and the preset stays
+# unchanged. The licence of TED's talks allows research, but not passing them on (CC BY-NC-ND). So this notebook contains
+# none of their text.
 
 # %%
 import itertools
 from pathlib import Path
 
-import torch
-
 import pmd_lite as pmd
-from data_scripts import ted8
-from pmd_lite.data.batching import collate
-from pmd_lite.data.tokens import EncodedSplit, TokenArray
-from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+from pmd_corpora import ted8
+from pmd_kit import l14, miniatures, paper_tables
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import full_vocabulary
-from pmd_lite.planning.timing import parameters
-from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures_14, miniatures, paper_tables
-from pmd_lite.teaching.checks import lesson14
-from pmd_lite.teaching.dashboard import dashboard, watch
 
+# %%
 FULL = False  # True: download, then train for days on one GPU
 
 size = pmd.run_size()
@@ -48,13 +41,14 @@ print(corpus.name, corpus.direction, dict(zip(corpus.pairs, corpus.sizes)))
 
 # %% [markdown]
 # With `FULL = False` the script has just complained, in red, that these are not the published numbers. `strict=False` let
-# it go on. For the real files keep `strict=True`: a download that lost a part is then noticed before a week of training.
+# it continue. For the real files keep `strict=True`. Then you notice at once, and not after a week of training, that a
+# download lost a part.
 
 # %% [markdown]
 # ## What is in the files
 #
-# The corpus of Qi et al. (2018) has three text files with 61 columns: the talk, English, and 59 more. A line is one
-# sentence of a talk in every language into which somebody translated it. What nobody translated is marked:
+# The corpus of Qi et al. (2018) has three text files with 61 columns: the talk, English, and 59 more languages. A line is
+# one sentence of a talk, with its translations where they exist. A missing translation is marked:
 
 # %%
 if raw:
@@ -64,15 +58,15 @@ if raw:
     print(*(" | ".join(cells[i] for i in at) for cells in rows), sep="\n")
 
 # %% [markdown]
-# The mark is `__NULL__`. But the text was tokenised after it was marked, and where the tokenizer went over the mark it reads
-# `_ _ NULL _ _`, sometimes in the middle of a sentence of which only a part was translated. Other sentences hold the word
-# NULL because somebody said it. Who reads this corpus with one `==` trains on the mark.
+# The mark is `__NULL__`. But the text was tokenised after it was marked. Where the tokenizer changed the mark, it reads
+# `_ _ NULL _ _`. Sometimes it stands in the middle of a sentence that was translated only in part. Other sentences contain
+# the word NULL because the speaker said it. If you read this corpus with a single `==`, you train on the mark.
 #
 # ### Exercise 1: pairs (8 minutes, difficulty 2)
 #
-# `rows` is a list of dictionaries from language codes to cells; a code may be absent. Return the list of
-# `(foreign, English)` for one code, in order, without pairs of which a side is missing (absent, marked in any of these
-# ways, or nothing but spaces).
+# `rows` is a list of dictionaries from language codes to cells. A code may be absent. Return the list of
+# `(foreign, English)` for one code, in order. Leave out pairs with a missing side (absent, marked in any of these ways, or
+# nothing but spaces).
 
 # %% tags=["exercise"]
 def pairs(rows, code):
@@ -86,17 +80,19 @@ def pairs(rows, code):
 
 
 # %% tags=["check", "points:2"]
-lesson14.PAIRS.check(pairs)
+l14.checks.PAIRS.check(pairs)
 ### BEGIN HIDDEN TESTS
-lesson14.PAIRS.grade(pairs, seed=14)
+l14.checks.PAIRS.grade(pairs, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Eight languages
 #
-# TED-8-Diverse takes eight of the columns. The paper's table, and what two temperatures make of it:
+# TED-8-Diverse takes eight of the columns. Here is the paper's table, with the probabilities at two temperatures:
 
 # %%
+from pmd_lite.sampling.temperature import temperature_probabilities
+
 sizes = miniatures.TED_SIZES
 one, three = (temperature_probabilities(list(sizes.values()), tau).tolist() for tau in (1, 3))
 rows = [[ted8.NAMES[code], code, n, n / 205_640, p, q] for (code, n), p, q in zip(sizes.items(), one, three)]
@@ -105,23 +101,26 @@ columns = ["language", "code", "training pairs", "of the largest", "P, tau=1", "
 Table(columns, rows, best=None, digits=3)
 
 # %% [markdown]
-# **What to notice.** The tail is short: Bosnian has a 36th of Korean, where WMT-6's Turkish has a 600th of French. So less is
-# to be gained by flattening, and the paper takes $\tau=3$ here, saying that a larger value did worse. The sum is 766,352; the
-# paper's text says "around 570K". We keep to its table.
+# **What to notice.** The tail is short: Bosnian has 1/36 of Korean's sentences, while WMT-6's Turkish has 1/600 of
+# French's. So flattening can gain less, and the paper uses $\tau=3$ here. It says that a larger value did worse. The sum is
+# 766,352, but the paper's text says "around 570K". We follow its table.
 #
-# Three more things to know before any score is compared. The text is tokenised (`I don &apos;t know .`, with a space
-# before the full stop), so BLEU on it is BLEU of tokenised text, not to be compared with that of ordinary text. English is
-# the other side of all pairs, and many lines of different languages are the same English sentence. And short lines ("Thank
-# you .") recur; the script takes training pairs that are test pairs too out of the training set.
+# You need to know three more things before you compare any score. First, the text is tokenised (`I don &apos;t know .`,
+# with a space before the full stop). So BLEU on it is BLEU of tokenised text, and you cannot compare it with BLEU of
+# ordinary text. Second, English is the other side of all pairs, and many lines of different languages are the same English
+# sentence. Third, short lines ("Thank you .") occur again and again. The script removes training pairs that are also test
+# pairs.
 
 # %% [markdown]
 # ## A vocabulary for every language
 #
-# WMT-6 has one vocabulary of 64,000 pieces. TED-8 has one of 8,000 for each language (`kind="per-language"`), trained on
-# that language's text alone, and the model's vocabulary is their union. Nobody has to share: Korean syllables do not fight
-# with Greek endings for a place. The price is the size of the tables.
+# WMT-6 has one vocabulary of 64,000 pieces. TED-8 has one of 8,000 for each language (`kind="per-language"`), trained only
+# on text of that language, and the model's vocabulary is their union. No language has to share: Korean syllables do not
+# compete with Greek endings for a place. The price is the size of the tables.
 
 # %%
+from pmd_lite.planning.timing import parameters
+
 full = pmd.preset("ted8")
 joint = pmd.preset("ted8", kind="joint")
 rows = []
@@ -129,39 +128,40 @@ for name, config in (("one of 8,000 for all", joint), ("8,000 for each of nine",
     ids = full_vocabulary(config.tokenizer, languages=9)
     whole, tables = parameters(config, ids), 2 * ids * config.model.d_model
     rows.append([name, ids, whole / 1e6, tables / 1e6, f"{100 * tables / whole:.0f} %"])
-columns = ["vocabulary", "ids at the most", "parameters, M", "of them tables, M", "share"]
+columns = ["vocabulary", "ids at most", "parameters, M", "tables, M", "tables' share"]
 Table(columns, rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** With a vocabulary each, most of the model is tables: one for the encoder, one that decoder and output
-# share. (At the most: pieces that languages have in common get one id. Of seven languages' 56,000 pieces of real text 34,670
-# ids were left, says `docs/log.md`.) Every target token must be compared with all
-# ids, so a step is slower, too. The real scripts had the English vocabulary alone on the target side when translating into
-# English; we have one union for both sides, which is the simpler program and the larger softmax.
+# **What to notice.** With one vocabulary per language, most of the model is tables: one for the encoder, and one that the
+# decoder and the output share. (The column says "at most" because pieces that languages have in common get one id. In real
+# text, the 56,000 pieces of seven languages gave only 34,670 ids, see `docs/log.md`.) The model must compare every target
+# token with all ids, so a step is slower, too. For translation into English, the authors' scripts used only the English
+# vocabulary on the target side. We have one union for both sides. Our program is simpler, and our softmax is larger.
 
 # %% [markdown]
 # ## 64K tokens on one card
 #
-# The paper's updates hold 64K tokens: 65,536. Its authors took eight GPUs with 8,192 each. On one card the same update is
-# made of eight micro-batches one after another (`tokens=8192`, `accumulate=8` in the preset), as in lesson 04: gradients are
-# added up, and normalised by all target tokens together. Each micro-batch holds *one* pair with its own $\alpha$.
+# The paper's updates hold 64K tokens: 65,536. Its authors used eight GPUs with 8,192 tokens each. On one card the same
+# update consists of eight micro-batches, one after another (`tokens=8192`, `accumulate=8` in the preset), as in lesson 04:
+# we add up the gradients and normalise them by all target tokens together. Each micro-batch holds *one* pair with its own
+# $\alpha$.
 #
-# How large may a micro-batch be? Memory has two parts. A *fixed* one: weight, gradient and Adam's two moments of every
-# parameter, 16 bytes in fp32, for each student. And one that grows with the micro-batch: activations that wait for the
-# backward pass. `pmd.estimate` measures both on your card.
+# How large may a micro-batch be? Memory has two parts. One part is *fixed*: the weight, the gradient and Adam's two moments
+# of every parameter, 16 bytes in fp32, for each student. The other part grows with the micro-batch: the activations that
+# wait for the backward pass. `pmd.estimate` measures both on your card.
 
 # %%
 ids = full_vocabulary(full.tokenizer, languages=9)
 fixed = 2 * 16 * parameters(full, ids) / 1e9
 trial = 3 * 16 * parameters(full, ids) / 1e9
-print(f"two students: {fixed:.1f} GB; during a search three copies of one of them on top: {trial:.1f} GB")
+print(f"two students: {fixed:.1f} GB; during a search also three copies of one of them: {trial:.1f} GB")
 
 # %% [markdown]
 # ### Exercise 2: fit (6 minutes, difficulty 2)
 #
-# The card has `memory` GB, the fixed part takes `fixed` GB, and every token of a micro-batch takes `per_token` MB. (1 GB are
-# 1,000 MB here.) The update must stay at 65,536 tokens, in equal micro-batches whose number is a power of two. Return
-# `(tokens, accumulate)` with the *fewest* micro-batches that fit.
+# The card has `memory` GB, the fixed part takes `fixed` GB, and every token of a micro-batch takes `per_token` MB. (Here 1
+# GB is 1,000 MB.) The update must stay at 65,536 tokens, in equal micro-batches, and their number must be a power of two.
+# Return `(tokens, accumulate)` with the *fewest* micro-batches that fit.
 
 # %% tags=["exercise"]
 def fit(memory, fixed, per_token):
@@ -174,50 +174,54 @@ def fit(memory, fixed, per_token):
 
 
 # %% tags=["check", "points:2"]
-lesson14.FIT.check(fit)
+l14.checks.FIT.check(fit)
 ### BEGIN HIDDEN TESTS
-lesson14.FIT.grade(fit, seed=14)
+l14.checks.FIT.grade(fit, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# For cards of three sizes, with the fixed part of a search from above and 0.6 MB a token, which is an assumption; measure it:
+# Here is the answer for cards of three sizes, with the fixed part of a search from above. The 0.6 MB a token is an
+# assumption. Measure it on your card:
 
 # %%
 rows = []
 for memory in (16, 24, 80):
-    tokens, accumulate = lesson14.right_fit(memory, fixed + trial, 0.6)
+    tokens, accumulate = l14.checks.right_fit(memory, fixed + trial, 0.6)
     rows.append([f"{memory} GB", tokens, accumulate, tokens * accumulate])
 Table(["card", "tokens", "accumulate", "an update"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** The update is the same in every row, and so is the run, up to rounding: only its speed differs. Cut
-# `tokens` without raising `accumulate`, and you have changed the learning rate's meaning, the number of updates in an epoch
+# **What to notice.** The update is the same in every row, and so is the run, up to rounding. Only the speed differs. If you
+# cut `tokens` without raising `accumulate`, you change the meaning of the learning rate, the number of updates in an epoch,
 # and every score.
 
 # %% [markdown]
 # ## Numbers of 16 bits
 #
-# `precision="fp16"` computes forward and backward passes with numbers of 16 bits, which a GPU does several times faster.
-# Weights, optimiser and losses stay in 32. The smallest number above zero in fp16 is $2^{-24} \approx 6\cdot10^{-8}$, the
-# largest 65,504. Gradients are often smaller than that:
+# `precision="fp16"` computes forward and backward passes with 16-bit numbers, which a GPU does several times faster.
+# Weights, optimiser and losses stay in 32 bits. The smallest number above zero in fp16 is $2^{-24} \approx 6\cdot10^{-8}$,
+# and the largest is 65,504. Gradients are often smaller than that smallest number:
 
 # %%
+import torch
+
 x = torch.tensor([1e-4, 1e-6, 1e-8, 1e5])
-print("as they are:", x.half().tolist())
+print("unscaled:   ", x.half().tolist())
 print("times 1024: ", (x * 1024).half().tolist())
 
 # %% [markdown]
-# The way out is the *loss scale*: multiply the loss by a large number before the backward pass, so that all gradients grow
-# by it, and divide them by it, in 32 bits, before the update. Too small a scale loses the small gradients. Too large a scale
-# makes the large ones infinite: an *overflow*. Then the update must be skipped, or infinity would be in every weight.
+# The solution is the *loss scale*: multiply the loss by a large number before the backward pass, so that all gradients grow
+# by the same factor. Before the update, divide the gradients by it, in 32 bits. If the scale is too small, the small
+# gradients are lost. If it is too large, the large ones become infinite: an *overflow*. Then we must skip the update;
+# otherwise every weight would become infinite.
 #
-# So the scale is found by trying. It starts at 65,536. An overflow halves it and skips the update. After enough good
-# updates *in a row* (2,000 in PyTorch) it is doubled, to see whether more can be had.
+# So the program finds the scale by trying. It starts at 65,536. An overflow halves the scale and skips the update. After
+# enough good updates *in a row* (2,000 in PyTorch) the scale is doubled, to see whether a larger one works.
 #
 # ### Exercise 3: scales (8 minutes, difficulty 3)
 #
-# `finite` says of each update whether all its gradients were finite, `interval` how many good updates in a row double the
-# scale. Return the scale that each update was *computed with*, a list as long as `finite`.
+# `finite` says for each update whether all its gradients were finite. `interval` is the number of good updates in a row
+# that doubles the scale. Return the scale with which each update was *computed*, as a list as long as `finite`.
 
 # %% tags=["exercise"]
 def scales(finite, interval):
@@ -235,37 +239,38 @@ def scales(finite, interval):
 
 
 # %% tags=["check", "points:2"]
-lesson14.SCALES.check(scales)
+l14.checks.SCALES.check(scales)
 ### BEGIN HIDDEN TESTS
-lesson14.SCALES.grade(scales, seed=14)
+l14.checks.SCALES.grade(scales, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# A run in which updates overflow exactly when the scale is above $2^{14}$, with an interval of 6:
+# Here is a run in which updates overflow exactly when the scale is above $2^{14}$, with an interval of 6:
 
 # %%
 finite = []
 while len(finite) < 40:
-    finite.append(lesson14.right_scales([*finite, True], 6)[-1] <= 2**14)
-figures_14.loss_scale(
-    lesson14.right_scales(finite, 6), finite,
-    alt="The scale falls from 2^16 to 2^14 in two overflows, then doubles after six good updates and falls back at once",
+    finite.append(l14.checks.right_scales([*finite, True], 6)[-1] <= 2**14)
+l14.figures.loss_scale(
+    l14.checks.right_scales(finite, 6), finite,
+    alt="The scale falls from 2^16 to 2^14 in two overflows, doubles after every six good updates and falls back at once",
 )
 
 # %% [markdown]
-# **What to notice.** Two skips at the very start, while the scale comes down: every fp16 run begins so. Afterwards one
-# skip each time the scale is tried one step higher. That is the sound state: with PyTorch's interval one update in 2,000 is
-# lost. *Not* sound is a scale that falls and falls. Then gradients really are infinite or NaN, and no scale will help:
-# the learning rate is too high, or the loss divides by zero somewhere.
+# **What to notice.** There are two skips at the very start, while the scale comes down. Every fp16 run begins like this.
+# Afterwards there is one skip each time the program tries a scale one step higher. This is the healthy state: with
+# PyTorch's interval a run loses one update in 2,000. A scale that falls and falls is *not* healthy. Then the gradients
+# really are infinite or NaN, and no scale will help: the learning rate is too high, or the loss divides by zero somewhere.
 #
 # ### Exercise 4: an overflow log (5 minutes, difficulty 2)
 #
-# Yours alone: the loss scale of fourteen updates in a row, in a run with an interval of 3 (so that something happens). Give
-# three things: the list of the updates that were skipped, the scale of the last line, and how many updates Adam made.
+# Your own task: the log shows the loss scale of fourteen updates in a row, in a run with an interval of 3 (so that
+# something happens). Give three things: the list of the updates that were skipped, the scale of the last line, and the
+# number of updates that Adam made.
 
 # %% tags=["exercise"]
 student = "your name"
-log = lesson14.my_log(student)
+log = l14.checks.my_log(student)
 answer = None
 ### BEGIN SOLUTION
 skipped = [step for (step, scale), (_, then) in itertools.pairwise(log) if then < scale]
@@ -275,23 +280,24 @@ for step, scale in log:
     print(f"update {step}: scale {scale:9,.0f}")
 
 # %% tags=["check", "points:2"]
-lesson14.my_reading(student).check(answer)
+l14.checks.my_reading(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson14.my_reading(student).grade(answer, seed=14)
+l14.checks.my_reading(student).grade(answer, seed=14)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# In a run of ours you need not hunt for it: every line of `metrics.jsonl` has `overflow_skips`, the number so far for each
-# student, and the run monitor below draws it. A search copies the scaler with the model and puts it back (lesson 10); the
-# authors' program put back the scale, but not the count of good updates. On cards that have it, `precision="bf16"` needs no
-# scale at all: it has the range of fp32, with fewer digits.
+# In our runs you do not have to work this out. Every line of `metrics.jsonl` has `overflow_skips`, the number of skips so
+# far for each student, and the run monitor below draws it. A search copies the scaler with the model and restores it
+# (lesson 10). The authors' program restored the scale, but not the count of good updates. On cards that support it,
+# `precision="bf16"` needs no scale at all: it has the range of fp32, with fewer digits.
 
 # %% [markdown]
 # ## What it costs
 #
-# `estimate` says what a run will take before it begins. On a machine with the card, `pmd.estimate(corpus, "auto-pmd",
-# "ted8")` times a few real steps. Without one you may name a speed: *suppose* the card trains one plain model with 30,000
-# target tokens a second. Then everything follows by counting passes through the model:
+# `estimate` says what a run will take before it begins. On a machine with the card,
+# `pmd.estimate(corpus, "auto-pmd", "ted8")` times a few real steps. Without a card you can give a speed: *suppose* the card
+# trains one plain model at 30,000 target tokens a second. Then the program finds everything else by counting passes through
+# the model:
 
 # %%
 described = {f"{code}-en": n for code, n in sizes.items()}
@@ -306,21 +312,21 @@ for method, plan in plans.items():
     hours = plan.hours
     rows.append([method, hours["training"], hours["search"], hours["evaluation"], plan.total_hours,
                  plan.total_hours / plans["tau=1"].total_hours])
-columns = ["supposed hours", "training", "search", "evaluation", "in all", "tau=1 is 1"]
+columns = ["hours at the supposed speed", "training", "search", "evaluation", "in all", "tau=1 is 1"]
 Table(columns, rows, best=None, digits=1)
 
 # %% [markdown]
 # **What to notice.** Two students cost two trainings, plus a teacher's pass for each: 8 passes instead of 3. The search of
-# Auto-PMD adds some three tenths to that: three trials on a tenth of the data after every epoch, with one teacher's pass
-# for all three. A fair comparison asks what one model would do with as much (lesson 12). With the speed of your own card the hours change;
-# the last column hardly does.
+# Auto-PMD adds about three tenths to that: three trials on a tenth of the data after every epoch, with one teacher's pass
+# for all three. A fair comparison asks what one model would do with the same compute (lesson 12). With the speed of your
+# own card the hours change, but the last column hardly does.
 
 # %% [markdown]
 # ## The dry run
 #
-# Before a run of days comes a run of a minute, through the very same code: it finds the wrong path, the missing package,
-# the full disk. Only numbers are changed, none of the kinds: `ted8` stays per-language, with the released tags, pre-norm, extra
-# norms and separate encoder table. Precision becomes fp32, since fp16 needs a GPU.
+# Before a run of days, do a run of one minute through the very same code: it finds the wrong path, the missing package, the
+# full disk. We change only the sizes, and keep all choices of method: `ted8` still has per-language vocabularies, the
+# released tags, pre-norm, extra norms and a separate encoder table. Precision becomes fp32, since fp16 needs a GPU.
 
 # %%
 shrunk = dict(
@@ -337,11 +343,11 @@ print("vocabulary:", run.tokenizer.vocab_size, "ids from", len(run.tokenizer.mod
 run.table()
 
 # %% [markdown]
-# **What to notice.** The BLEU scores mean nothing: invented sentences, five hundred at the most, and a model that had a
-# minute. What means something is that there is a score in every cell. Nine vocabularies were trained, eight foreign ones and
-# English, and their union is smaller than nine times 400: the bytes, digits and equal pieces count once.
+# **What to notice.** The BLEU scores mean nothing: the sentences are invented, at most five hundred per language, and the
+# model trained for a minute. What matters is that there is a score in every cell. Nine vocabularies were trained, eight
+# foreign ones and English. Their union is smaller than nine times 400, because bytes, digits and equal pieces count once.
 #
-# The real thing is the same cell with `FULL = True`. Outside of a notebook it is
+# The real run is the same cell with `FULL = True`. Outside a notebook, use
 #
 # ```sh
 # python -m pmd_lite data ted8 --out data/ted8
@@ -350,9 +356,13 @@ run.table()
 # ```
 
 # %% [markdown]
-# Now that there is a model, its gradients for one sentence of each language, and what fp16 would make of them:
+# Now that we have a model, we look at its gradients for one sentence of each language, and at what fp16 would make of them:
 
 # %%
+from pmd_lite.data.batching import collate
+from pmd_lite.data.tokens import EncodedSplit, TokenArray
+from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+
 model, tokenizer = run.model(0), run.tokenizer
 model.zero_grad()
 for number, pair in enumerate(corpus.pairs):
@@ -364,52 +374,55 @@ for number, pair in enumerate(corpus.pairs):
 gradients = torch.cat([p.grad.abs().flatten() for p in model.parameters()])
 gradients = gradients[gradients > 0]
 for scale in (1, 65_536):
-    lost = (gradients * scale < figures_14.SMALLEST / 2).float().mean()
-    over = (gradients * scale > figures_14.LARGEST).sum()
+    lost = (gradients * scale < l14.figures.SMALLEST / 2).float().mean()
+    over = (gradients * scale > l14.figures.LARGEST).sum()
     print(f"scale {scale:6,}: {100 * lost:.2f} % become 0, {over} overflow")
 
 # %%
-figures_14.reach_of_fp16(
+l14.figures.reach_of_fp16(
     gradients.tolist(), 65_536,
     alt="Sizes of gradients: the small end touches fp16's smallest number; times 65,536 all lie well inside",
 )
 
 # %% [markdown]
-# **What to notice.** Of this small model only a few gradients in a thousand would be lost unscaled: those left of the first
-# line. Times 65,536 none is, with room for a few more doublings before something touches the second line. In a large
-# model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which makes gradients smaller. How wide the
-# humps are matters more than where they stand: what does not fit between the lines as a whole is lost at any scale.
+# **What to notice.** In this small model only a few gradients in a thousand would be lost without a scale: those to the
+# left of the first line. Times 65,536, none is lost, and there is room for a few more doublings before a gradient touches
+# the second line. In a large model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which
+# makes gradients smaller. The width of the humps matters more than their position: if a hump is wider than the distance
+# between the lines, every scale loses something.
 
 # %% [markdown]
 # ## The run monitor
 #
-# A run of days needs looking after. `dashboard(path)` reads the run directory and draws where the run stands: dev losses,
-# weights and shares of draws for each student, tokens per second, skipped updates. It does not matter who trains, where, or whether
-# still: a run on another machine will do if you can read its directory. (Here without the times, which are different on
-# every machine.)
+# A run of days needs attention. `dashboard(path)` reads the run directory and draws the state of the run: dev losses,
+# weights and shares of draws for each student, tokens per second, skipped updates. The run may be finished or still in
+# progress, in any process. It may even be on another machine, if you can read its directory. (Here we leave out the times,
+# which differ on every machine.)
 
 # %%
+from pmd_lite.reports.dashboard import dashboard, watch
+
 dashboard(run, times=False)
 
 # %% [markdown]
 # **What to notice.** In one minute all pairs learn the same thing, roughly which words there are, so their losses fall
-# together; the weights already part, those of `model_2` further than those of `model_1`. In a long run this would
-# worry you: a loss that jumps, a pair that stands still while others fall, weights that run into 0 or 1 at once, tokens per
+# together. The weights already separate, those of `model_2` more than those of `model_1`. In a long run, these signs should
+# worry you: a loss that jumps, a pair that stands still while others fall, weights that reach 0 or 1 at once, tokens per
 # second that sink (another user on the card), skips that do not stop.
 #
-# The same picture, alive: it is drawn anew as long as the run goes on, with the time that is left. Open it beside a run in
-# another process; in the cell that trains, `train(..., show="dashboard")` does the same. (Without a running kernel only the
-# figure above is shown.)
+# The next cell shows the same figure live: it is redrawn as long as the run continues, with the remaining time. Open it
+# beside a run in another process. In the cell that trains, `train(..., show="dashboard")` does the same. (Without a running
+# kernel you see only the figure above.)
 
 # %% tags=["widget"]
 watch(run.path)
 
 # %% [markdown]
-# ## Going on
+# ## Continuing a run
 #
-# A run of days will be interrupted. What is on disk is whole at every instant, and the same call goes on from there, to the
-# same bits on the CPU (lesson 04 proves it). A run that is finished comes back at once, as this cell shows by not taking a
-# minute. Another setting in the same place is refused:
+# A run of days will be interrupted. What is on disk is complete at every instant, and the same call continues from there,
+# to the same bits on the CPU (lesson 04 proves it). A finished run returns at once. You can see this here: the cell does
+# not take a minute. A different setting in the same directory is refused:
 
 # %%
 print(pmd.train(corpus, "auto-pmd", "ted8", out=run.path, show="off", **settings))
@@ -419,22 +432,22 @@ except pmd.UserError as error:
     print("refused:", str(error).replace(str(run.path), "this directory"))
 
 # %% [markdown]
-# **What to notice.** Ctrl-C finishes the update in hand, saves and stops; a later one stops at once. After a power cut the
-# last checkpoint counts, which is at most one evaluation old: an epoch in this preset. If an epoch takes hours, set
-# `eval_every`. The scaler, Adam's moments, the order of the data and the random numbers are all in the checkpoint; the
-# authors' program lost the distillation weights on resuming, and the best score of one model.
+# **What to notice.** The first Ctrl-C finishes the current update, saves and stops. A second Ctrl-C stops at once. After a
+# power cut the last checkpoint counts. It is at most one evaluation old, which is an epoch in this preset. If an epoch
+# takes hours, set `eval_every`. The checkpoint contains the scaler, Adam's moments, the order of the data and the random
+# numbers. On resuming, the authors' program lost the distillation weights, and the best score of one model.
 
 # %% [markdown]
 # ## The paper's columns
 #
-# What a reproduction is held against. First the averages:
+# A reproduction is compared with these numbers. First the averages:
 
 # %%
 paper_tables.main_results("ted8")
 
 # %% [markdown]
-# **What to notice.** The row $\tau=1$ into English says 29.00; the mean of the eight scores in the paper's appendix is 29.08. Four
-# rows are copied from other papers, with other models (lesson 12). LSSD wins out of English.
+# **What to notice.** The row $\tau=1$ into English says 29.00, but the mean of the eight scores in the paper's appendix is
+# 29.08. Four rows are copied from other papers, with other models (lesson 12). LSSD wins out of English.
 #
 # Then language by language. `own=` takes the scores of your run, in the order of the columns:
 
@@ -446,21 +459,22 @@ paper_tables.per_language("ted8", "m2o", own)
 paper_tables.per_language("ted8", "o2m")
 
 # %% [markdown]
-# **What to notice.** Into English `model_1` is ahead of both single models on all eight, by 1.2 to 3 BLEU, and it has the
-# better mean of the two students: on this shorter tail the sampler that follows the data does well. Out of English the gains
-# are smaller, and Korean and Marathi hardly move. Before you celebrate or mourn your own numbers: how far apart are two seeds
-# of the same method? The paper does not say. And an author of this paper, trying out MultiDDS's program (issue 4 of its
-# repository), found TED-8 out of English about four BLEU per language below what was published there.
+# **What to notice.** Into English, `model_1` is ahead of both single models on all eight languages, by 1.2 to 3 BLEU. It
+# also has the better mean of the two students: on this shorter tail the sampler that follows the data does well. Out of
+# English the gains are smaller, and Korean and Marathi hardly change. Before you are happy or sad about your own numbers:
+# how much do two seeds of the same method differ? The paper does not say. Also, one author of this paper tried MultiDDS's
+# program (issue 4 of its repository). For TED-8 out of English, the result was about four BLEU per language below the
+# published numbers.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A missing sentence can be marked in several ways; count what you keep and hold it against the published counts.
-# - The update is what the experiment fixes; micro-batches are what the card allows. Change the one with `tokens` and
-#   `accumulate` together, and the run stays the same.
+# - A missing sentence can be marked in several ways. Count what you keep, and compare it with the published counts.
+# - The experiment fixes the update, and the card limits the micro-batches. Change `tokens` and `accumulate` together, and
+#   the run stays the same.
 # - fp16 skips updates now and then by design. A scale that keeps falling is a broken run.
-# - Estimate, then a dry run through the same code, then the real run with a monitor beside it.
+# - First estimate, then do a dry run through the same code, then do the real run and watch it with the monitor.
 #
-# **Where to go next.** TED-8 is in the paper's section 4.1 and its appendix on data; hyper-parameters in the appendix after
-# it. The code is `data_scripts/ted8.py`, `pmd_lite/presets.py`, `pmd_lite/training/learner.py`, `pmd_lite/estimate.py` and
-# `pmd_lite/teaching/dashboard.py`. Lesson 15 takes the larger corpus.
+# **Where to go next.** TED-8 is in the paper's section 4.1 and its appendix on data, and the hyper-parameters are in the
+# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`, `pmd_lite/training/learner.py`,
+# `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the larger corpus.

@@ -1,35 +1,37 @@
 # %% [markdown]
 # # 15 WMT-6 at full scale
 #
-# > **You will**: plan the paper's largest run before you start it: how many updates, hours and gigabytes, on how many GPUs;
-# > then send a miniature through the same code, and get ready to compare with the paper, knowing where it, its program and we
-# > differ. **Time**: about two minutes on two CPU cores for the dry run, forty with the exercises; the real run takes GPU days.
-# > **Difficulty**: 3 of 5. **You need**: lessons 10 and 14.
+# > **You will**: plan the paper's largest run before you start it: how many updates, hours and gigabytes, on how many GPUs.
+# > Then you send a miniature through the same code, and prepare to compare with the paper. You will know where the paper,
+# > its program and our library differ. **Time**: about two minutes on two CPU cores for the dry run, forty with the
+# > exercises; the real run takes GPU days. **Difficulty**: 3 of 5. **You need**: lessons 10 and 14.
 #
-# **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk · several
-# GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours · the dry run
-# · two weights over time · going on · the paper's numbers · takeaways
+# **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk ·
+# several GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours ·
+# the dry run · two weights over time · continuing a run · the paper's numbers · takeaways
 
 # %% [markdown]
 # ## Cost before you start
 #
-# WMT-6 has five million sentence pairs, and the paper trains on them 70 times, two models side by side, with a search after
-# every pass. Whoever starts that without a plan learns after a week that the disk was full after an hour. So the first cell
-# of this lesson does not train. The corpus need not even be here: its sizes and the length of a sentence are enough.
+# WMT-6 has five million sentence pairs. The paper trains on them 70 times, with two models side by side, and a search after
+# every pass. If you start such a run without a plan, you may learn after a week that the disk was full after an hour. So
+# the first cell of this lesson does not train. The corpus does not even have to be here: its sizes and the length of a
+# sentence are enough.
 #
-# How fast is your GPU? With the card in this machine, `pmd.estimate("data/wmt6", "auto-pmd", "wmt6")` times a few real steps,
-# measures memory and says so. Without it, *suppose* a speed: one plain model of this shape, 25,000 target tokens a second.
+# How fast is your GPU? With a card in this machine, `pmd.estimate("data/wmt6", "auto-pmd", "wmt6")` times a few real steps,
+# measures memory, and says that it measured. Without a card, *suppose* a speed: one plain model of this shape, 25,000
+# target tokens a second.
 
 # %%
 from pathlib import Path
 
 import pmd_lite as pmd
+from pmd_kit import l15, miniatures, paper_tables
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.sampling.temperature import temperature_probabilities
-from pmd_lite.teaching import figures_15, miniatures, paper_tables, widgets_15
-from pmd_lite.teaching.checks import lesson15
 
+# %%
 FULL = False  # True: read about 2 GB from the Hub, then train for days
 
 sizes = miniatures.WMT_SIZES
@@ -38,12 +40,12 @@ plan = pmd.estimate(method="auto-pmd", preset_name="wmt6", tokens_per_second=25_
 plan
 
 # %% [markdown]
-# **What to notice.** Two weeks on one card of that speed. The trials of the searches, three on a tenth of the data after every
-# epoch, add a good quarter. (The paper says 30 %. Its teacher predicts anew for each of the three trials, ours once for all.)
-# Evaluation and translation are small change. What stands below the table was concluded and not measured; read it before
-# you promise anything.
+# **What to notice.** The run takes two weeks on one card of that speed. The trials of the searches, three on a tenth of the
+# data after every epoch, add a good quarter. (The paper says 30 %. Its teacher predicts again for each of the three trials.
+# Ours predicts once for all three.) Evaluation and translation cost little. The lines below the table are conclusions, not
+# measurements. Read them before you promise anything.
 #
-# The same for other methods, and what you buy with the money:
+# Here is the same for other methods, with the BLEU that each one gives for its price:
 
 # %%
 rows = []
@@ -52,25 +54,26 @@ for method in ("tau=1", "bi-pmd", "auto-pmd", "lssd", "multi-distill"):
     parts = other.hours
     rows.append([method, *(parts[part] for part in ("training", "search", "auxiliary runs")), other.total_hours,
                  pmd.METHODS[method].reported[2], pmd.METHODS[method].reported[3]])
-columns = ["supposed hours", "training", "search", "auxiliary runs", "in all", "BLEU M2O", "BLEU O2M"]
+columns = ["hours at the supposed speed", "training", "search", "auxiliary runs", "in all", "BLEU M2O", "BLEU O2M"]
 Table(columns, rows, best=None, digits=0)
 
 # %% [markdown]
 # **What to notice.** The BLEU columns are the paper's. LSSD, at half the price of two students, stands between $\tau=1$ and
-# Auto-PMD (its hours are an upper bound: nobody knows beforehand how many batches it will distil). What nobody has tried is
-# what $\tau=1$ would reach with three times the updates, or three times the model.
+# Auto-PMD. (Its hours are an upper bound, since the number of batches that it will distil is not known beforehand.) The
+# paper does not test what $\tau=1$ would reach with three times the updates, or with a model three times as large.
 
 # %% [markdown]
 # ## Updates
 #
-# Where do these numbers come from? First the length. An *epoch* is as many updates as it takes to pass through all
-# training tokens once, 65,536 at a time; rounded up, since an epoch ends with a whole update. A run is so many epochs. It is
-# the same for both students: $\tau$ changes *which* sentences an epoch has, not how many.
+# Where do these numbers come from? First the length of the run. An *epoch* is as many updates as it takes to pass through
+# all training tokens once, 65,536 at a time. It is rounded up, since an epoch ends with a whole update. A run has a given
+# number of epochs. The number of updates is the same for both students: $\tau$ changes *which* sentences an epoch has, not
+# how many.
 #
 # ### Exercise 1: updates (5 minutes, difficulty 1)
 #
-# From the training pairs of each language, the mean tokens of a sentence, the tokens of an update and the epochs: how many
-# updates does each student make?
+# You are given the training pairs of each language, the mean tokens of a sentence, the tokens of an update, and the epochs.
+# How many updates does each student make?
 
 # %% tags=["exercise"]
 def updates(sizes, mean_tokens, budget, epochs):
@@ -83,23 +86,25 @@ def updates(sizes, mean_tokens, budget, epochs):
 
 
 # %% tags=["check", "points:2"]
-lesson15.UPDATES.check(updates)
+l15.checks.UPDATES.check(updates)
 ### BEGIN HIDDEN TESTS
-lesson15.UPDATES.grade(updates, seed=15)
+l15.checks.UPDATES.grade(updates, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Hours
 #
-# Then the speed. Training a plain model makes three passes a token: one forward, and a backward pass that counts twice. A
-# student of Bi-PMD needs a fourth, its teacher's, and there are two students: 8 passes for every token of one student's
-# draw. Auto-PMD adds the trials: for each student three copies on a share $\rho$ of the data, three passes each, and one
-# teacher's pass that serves all three. That is $2\,(3\cdot3+1)\,\rho = 20\,\rho$, so 10 passes with $\rho=0.1$.
+# Then the speed. Training a plain model makes three passes a token: one forward pass, and a backward pass that counts
+# twice. A student of Bi-PMD needs a fourth pass, its teacher's. There are two students, so this makes 8 passes for every
+# token of one student's draw. Auto-PMD adds the trials. For each student there are three copies on a share $\rho$ of the
+# data, with three passes each, and one teacher's pass that serves all three. That is $2\,(3\cdot3+1)\,\rho = 20\,\rho$, so
+# 10 passes in total with $\rho=0.1$.
 #
 # ### Exercise 2: gpu_hours (6 minutes, difficulty 2)
 #
-# `tokens` are the target tokens of *one* student over the run, `tokens_per_second` what one GPU makes of a plain model,
-# `passes` the passes of the method per such token, `gpus` how many share the work without loss. How many hours do you wait?
+# `tokens` is the number of target tokens of *one* student over the run. `tokens_per_second` is the speed of one GPU with a
+# plain model. `passes` is the number of passes that the method needs per such token. `gpus` GPUs share the work without
+# loss. How many hours do you wait?
 
 # %% tags=["exercise"]
 def gpu_hours(tokens, tokens_per_second, passes, gpus):
@@ -110,41 +115,42 @@ def gpu_hours(tokens, tokens_per_second, passes, gpus):
 
 
 # %% tags=["check", "points:2"]
-lesson15.HOURS.check(gpu_hours)
+l15.checks.HOURS.check(gpu_hours)
 ### BEGIN HIDDEN TESTS
-lesson15.HOURS.grade(gpu_hours, seed=15)
+l15.checks.HOURS.grade(gpu_hours, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The authors name one figure: 55 hours on 16 V100 cards for one many-to-one run (in an issue of their repository). What speed
-# does that say of a card?
+# The authors give one figure: 55 hours on 16 V100 cards for one many-to-one run (in an issue of their repository). What
+# speed per card does that imply?
 
 # %%
 tokens = plan.work.efforts["train"].backward / plan.work.students
 for speed in (5_000, 10_000, 25_000, 50_000):
-    wait = lesson15.right_hours(tokens, speed, passes=10, gpus=16)
-    print(f"{speed:6,} tokens/s a card: {wait:5.0f} h on 16 cards, {16 * wait:6,.0f} GPU hours")
+    wait = l15.checks.right_hours(tokens, speed, passes=10, gpus=16)
+    print(f"{speed:6,} tokens/s per card: {wait:5.0f} h on 16 cards, {16 * wait:6,.0f} GPU hours")
 
 # %% [markdown]
-# **What to notice.** About 10,000 tokens a second would fit their 55 hours, waiting for one another and all losses included. A
-# newer card is several times faster. But *at best*: sixteen cards never share work without loss, and a card with other
-# users is another card.
+# **What to notice.** About 10,000 tokens a second would fit their 55 hours, which include all losses and the time that
+# cards wait for each other. A newer card is several times faster. But these hours are *the best case*: sixteen cards never
+# share work without loss, and a card that other users share is slower.
 
 # %% [markdown]
 # ## What is left on disk
 #
-# A checkpoint must hold all that going on needs: of each student the weights and Adam's two moments, 4 bytes a number.
-# Gradients are not in it; they are made anew. Beside the latest checkpoint we keep each student's best weights, by mean
-# dev loss. A new checkpoint is written whole before the old one goes, so for a moment there are two.
+# A checkpoint must hold everything that is needed to continue: for each student the weights and Adam's two moments, 4 bytes
+# a number. It does not hold gradients, because they are computed again. Beside the latest checkpoint we keep each student's
+# best weights, by mean dev loss. A new checkpoint is written completely before the old one is deleted, so for a moment
+# there are two.
 #
 # ### Exercise 3: disk (4 minutes, difficulty 2)
 #
-# Yours alone: how many GB does your run keep, and how many must be free at the worst moment, before any text is counted? (1 GB
+# Your own task: how many GB does your run keep, and how many GB must be free at the worst moment, without any text? (1 GB
 # is $10^9$ bytes.) Give both.
 
 # %% tags=["exercise"]
 student = "your name"
-millions, students = lesson15.my_model(student)
+millions, students = l15.checks.my_model(student)
 answer = None
 ### BEGIN SOLUTION
 latest = students * millions * 1e6 * 3 * 4 / 1e9
@@ -154,13 +160,13 @@ answer = latest + best, 2 * latest + best
 print(f"{students} students of {millions:g} million parameters")
 
 # %% tags=["check", "points:1"]
-lesson15.my_disk(student).check(answer)
+l15.checks.my_disk(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson15.my_disk(student).grade(answer, seed=15)
+l15.checks.my_disk(student).grade(answer, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The authors' scripts keep the checkpoint of every epoch of both models on WMT-6. For our sizes:
+# On WMT-6 the authors' scripts keep the checkpoint of every epoch of both models. For our sizes:
 
 # %%
 gb = {what: amount / 1e9 for what, amount in plan.disk.items()}
@@ -171,23 +177,24 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 # %% [markdown]
 # ## Several GPUs
 #
-# An update of this preset is eight micro-batches, each of one pair with its own $\alpha$. They do not depend on one another, so
-# they may be computed one after another on one GPU or side by side on several. Every process (a *rank*) holds both
-# students, plays the same plan of draws from the same seeds, computes its share of the micro-batches, and then gradients and
-# losses are summed over all ranks. So the number of GPUs is no part of the experiment: the run is the same up to the rounding
-# of sums, and may even go on with another number.
+# An update of this preset is eight micro-batches, each of one pair with its own $\alpha$. They do not depend on each other.
+# So we may compute them one after another on one GPU, or side by side on several. Every process (a *rank*) holds both
+# students, follows the same plan of draws from the same seeds, and computes its share of the micro-batches. Then gradients
+# and losses are summed over all ranks. So the number of GPUs does not affect the result, up to the rounding of sums. A run
+# may even continue with a different number of GPUs.
 
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]
-figures_15.shared_update(
+l15.figures.shared_update(
     draws, [1, 2, 4],
-    alt="Eight micro-batches of one pair each: in a row on one GPU, four and four on two, two each on four GPUs",
+    alt="Eight micro-batches of one pair each: in a row on one GPU, four on each of two GPUs, two on each of four",
 )
 
 # %% [markdown]
-# **What to notice.** More GPUs than micro-batches would have nothing to do, and `train` refuses them. For sixteen GPUs, halve
-# `tokens` and double `accumulate`, which is what the authors did (16 times 4,096). Trials and dev sets are shared in the
-# same way; test translations are made by one process alone.
+# **What to notice.** With more GPUs than micro-batches, some would have nothing to do. So `train` divides the update when such a
+# run begins, and says so: with sixteen GPUs it becomes 16 micro-batches of 4,096 tokens, which is what the authors had. This is
+# a different run from one of eight times 8,192, since each micro-batch draws its own pair; `config.json` holds it. Trials and
+# dev sets are shared in the same way. One process alone makes the test translations.
 #
 # ```sh
 # torchrun --nproc-per-node 8 -m pmd_lite train --corpus data/wmt6 --preset wmt6      # or, on one machine:
@@ -199,10 +206,11 @@ figures_15.shared_update(
 # %% [markdown]
 # ## The data
 #
-# Nobody outside knows *which* three million French pairs the paper took: only a binary file is public, no text and no script.
-# `data_scripts/wmt6.py` draws another sample of the same sizes, from row groups spread over all of WMT's training text (its
-# first three million rows would be Europarl and a part of Common Crawl), cleans it by rules that are written down, drops
-# repeated pairs and every line that stands in a dev or test set, and writes into `report.json` what each step took away.
+# The public cannot know *which* three million French pairs the paper used: only a binary file is public, no text and no
+# script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of WMT's training text
+# (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by documented rules,
+# drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what each step
+# removed.
 #
 # ```sh
 # pip install -r requirements-download.txt
@@ -211,8 +219,8 @@ figures_15.shared_update(
 #
 # ### Exercise 4: scaled (5 minutes, difficulty 2)
 #
-# `--scale` multiplies every size, rounds it, and leaves no language fewer than 1,000 pairs (nor more than it had). Write it:
-# from a dictionary of sizes, return one.
+# `--scale` multiplies every size and rounds it. It leaves every language at least 1,000 pairs (but never more than it had).
+# Write it: from a dictionary of sizes, return a dictionary.
 
 # %% tags=["exercise"]
 def scaled(sizes, scale):
@@ -222,9 +230,9 @@ def scaled(sizes, scale):
 
 
 # %% tags=["check", "points:2"]
-lesson15.SCALED.check(scaled)
+l15.checks.SCALED.check(scaled)
 ### BEGIN HIDDEN TESTS
-lesson15.SCALED.grade(scaled, seed=15)
+l15.checks.SCALED.grade(scaled, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -233,22 +241,22 @@ lesson15.SCALED.grade(scaled, seed=15)
 # %%
 rows = []
 for scale in (1, 0.1, 0.01, 0.001):
-    small = lesson15.right_scaled(sizes, scale)
+    small = l15.checks.right_scaled(sizes, scale)
     p = temperature_probabilities(list(small.values()), 1).tolist()
     rows.append([f"--scale {scale:g}", *small.values(), small["fr"] / small["tr"], 100 * p[-1]])
 Table(["pairs", *sizes, "fr / tr", "tr, % of draws at tau=1"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** The ratios between large languages are kept, those to the smallest are not: the floor keeps Turkish
-# learnable, and with it goes the 600 to 1 that the paper is about. At a hundredth French is 30 times Turkish. A result on
-# a scaled corpus is a result on *that* corpus. If you want the shape and not the floor, take sizes of your own:
-# `wmt6.build(out, sizes={...})`.
+# **What to notice.** The ratios between large languages stay, but the ratios to the smallest languages do not. The floor
+# keeps Turkish learnable, but it removes the ratio of 600 to 1 that the paper is about. At a scale of 0.01, French is 30
+# times Turkish. A result on a scaled corpus is a result on *that* corpus. If you want the shape and not the floor, choose
+# sizes of your own: `wmt6.build(out, sizes={...})`.
 
 # %% [markdown]
 # ## Chinese is scored by character
 #
-# BLEU counts words that two sentences share, in rows of up to four. What a word is, a *tokenizer* decides. sacreBLEU's
-# default, 13a, cuts at spaces and punctuation. Chinese writes no spaces:
+# BLEU counts the words that two sentences share, in sequences of up to four. A *tokenizer* decides what a word is.
+# sacreBLEU's default, 13a, cuts at spaces and punctuation. Chinese writes no spaces:
 
 # %%
 references = ["我们今天去北京的图书馆看书。", "这座小桥已经有三百年的历史了。"]
@@ -258,14 +266,14 @@ for language in ("en", "zh"):
     print(f"{score.bleu:5.1f}   {score.signature}")
 
 # %% [markdown]
-# **What to notice.** The same two translations, both good. With 13a each sentence is one long word, and the words differ:
-# nothing. With `zh` every Han character stands for itself: a sensible score. The paper reports about 21 BLEU into Chinese,
-# which fits `zh`; in the released scripts that step is commented out. The name of the tokenizer stands in the signature; quote
-# it with every number.
+# **What to notice.** Both lines score the same two translations, and both translations are good. With 13a each sentence is
+# one long word, and the words differ, so the score is 0. With `zh` every Han character counts separately, and the score is
+# sensible. The paper reports about 21 BLEU into Chinese, which fits `zh`. In the released scripts that step is commented
+# out. The signature contains the name of the tokenizer. Quote it with every number.
 #
 # ### Exercise 5: tokenizer (3 minutes, difficulty 1)
 #
-# Which of sacreBLEU's tokenizers belongs to a pair such as `"en-zh"`? Choose among `"13a"`, `"zh"`, `"ja-mecab"`,
+# Which of sacreBLEU's tokenizers is right for a pair such as `"en-zh"`? Choose among `"13a"`, `"zh"`, `"ja-mecab"`,
 # `"ko-mecab"`.
 
 # %% tags=["exercise"]
@@ -278,37 +286,37 @@ def tokenizer(pair):
 
 
 # %% tags=["check", "points:1"]
-lesson15.TOKENIZER.check(tokenizer)
+l15.checks.TOKENIZER.check(tokenizer)
 ### BEGIN HIDDEN TESTS
-lesson15.TOKENIZER.grade(tokenizer, seed=15)
+l15.checks.TOKENIZER.grade(tokenizer, seed=15)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Paper, program, ours
 #
-# A reproduction can follow the text or the program, and the two are not the same. In this table every row could move a
-# score. We follow the text where it says something, the program where it is silent, and make the rest a setting:
+# A reproduction can follow the text or the program, and these two are not the same. Every row of this table could change a
+# score. We follow the text where it says something, and the program where the text is silent. The rest is a setting:
 
 # %%
 paper_tables.deviations()
 
 # %% [markdown]
-# **What to notice.** The first row is the one that may matter most: the trials of the published program are never undone, so
-# its Auto-PMD trains longer than the paper says, by 15 to 60 % from script to script. `fidelity="released"` puts the
-# program's choices together. If your scores differ from the paper's, this table is where to look first; and it cannot list
-# what nobody knows, such as the sentences.
+# **What to notice.** The first row may matter most: the published program never undoes its trials, so its Auto-PMD trains
+# longer than the paper says, by 15 to 60 % depending on the script. `fidelity="released"` combines the program's choices.
+# If your scores differ from the paper's, look at this table first. It cannot list what is not public, such as the
+# sentences.
 
 # %% [markdown]
 # ## The dry run
 #
-# Now the miniature: six invented languages under WMT-6's names, in a directory as the script writes it, through preset
-# `wmt6` with smaller numbers. First the plan, then the run, then both side by side.
+# Now the miniature: six invented languages under WMT-6's names, in a directory like the one that the script writes, with
+# preset `wmt6` and smaller numbers. First comes the plan, then the run, then both side by side.
 
 # %%
 size = pmd.run_size()
 place = Path("runs") / f"lesson15-{'full' if FULL else size}"
 if FULL:
-    from data_scripts import wmt6
+    from pmd_corpora import wmt6
 
     settings, folder, show = {}, wmt6.build(place / "wmt6"), "dashboard"
 else:
@@ -325,59 +333,59 @@ corpus = pmd.load_corpus(folder)
 print(dict(zip(corpus.pairs, corpus.sizes)))
 before = pmd.estimate(corpus, "auto-pmd", "wmt6", tokens_per_second=25_000, **settings)
 run = pmd.train(corpus, "auto-pmd", "wmt6", out=place / "auto-pmd", show=show, **settings)
-counted = before.work.passes
-rows = [[what, counted[what] / 1e6, passes / 1e6] for what, passes in run.cost.items() if passes]
-Table(["million passes times tokens", "counted before", "counted by the run"], rows, best=None, digits=2)
+counted = before.work.cost
+rows = [[what, counted[what] / 1e9, spent / 1e9] for what, spent in run.cost.items() if spent]
+Table(["billion multiply-adds", "counted before", "counted by the run"], rows, best=None, digits=2)
 
 # %% [markdown]
-# **What to notice.** `estimate` moved the clock of the real sampler and distiller from the first update to the last without computing
-# anything; what it counted is what the run then did, up to the luck of the draws. What it cannot know is whether the machine
-# stays as fast as it was for ten seconds.
+# **What to notice.** `estimate` moved the clock of the real sampler and distiller from the first update to the last,
+# without computing anything. It counted what the run then did, up to the luck of the draws. But it cannot know whether the
+# machine stays as fast as it was for ten seconds.
 
 # %%
 run.table()
 
 # %% [markdown]
-# (Scores of a model that had a minute; that there is one in every cell is the point.)
+# (These are scores of a model that trained for a minute. What matters is that there is a score in every cell.)
 
 # %% [markdown]
 # ## Two weights over time
 #
-# The paper shows the weights that Auto-PMD found on WMT-6 for its largest and its smallest language, fr-en and tr-en. We have
-# no numbers of that figure, only what its text says: the weights go up and down throughout, with smaller and smaller moves as
-# $\mu$ shrinks, and the low-resource tr-en ends *higher* than fr-en, which the authors put down to overfitting. The same
-# figure of our dry run:
+# The paper shows the weights that Auto-PMD found on WMT-6 for its largest and its smallest language pair, fr-en and tr-en.
+# We do not have the numbers of that figure, only the text. It says that the weights go up and down throughout, with smaller
+# and smaller moves as $\mu$ shrinks, and that the low-resource pair tr-en ends *higher* than fr-en. The authors explain
+# this by overfitting. Here is the same figure for our dry run:
 
 # %%
-figures_15.weights_of(run, ["fr-en", "tr-en"])
+l15.figures.weights_of(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
-# **What to notice.** The two lines lie on top of each other and fall to zero, for both students. That is not the paper's
-# picture, nor can it be. After one minute the students know which English words are frequent and hardly look at the source:
-# to them all languages are still one. Nothing overfits, and copying a peer that knows as little only holds them up; so every
-# search says "down", for every pair. The dry run shows that the figure can be drawn, no more. In lesson 10, with eight times
-# as many updates, the lines part: `model_1` ends at 0.99 for the smallest language and near 0.3 for the largest, as in the
-# paper. (In `model_2` both end near 1.)
+# **What to notice.** The two lines lie on top of each other and fall to zero, for both students. This is not the paper's
+# picture, and it cannot be. After one minute the students know which English words are frequent and hardly look at the
+# source. To them all languages are still the same. No pair overfits, and copying a peer that knows as little only slows a
+# student down. So every search says "down", for every pair. The dry run shows that the figure can be drawn, and no more. In
+# lesson 10, with eight times as many updates, the lines separate: `model_1` ends at 0.99 for the smallest language and near
+# 0.3 for the largest, as in the paper. (In `model_2` both end near 1.)
 #
-# The same picture to play with. (Without a running kernel only the figure above is shown.)
+# In the next cell you can choose other pairs. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
-widgets_15.pair_picker(run, ["fr-en", "tr-en"])
+l15.figures.pair_picker(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
-# ## Going on
+# ## Continuing a run
 #
-# Days of training are a series of shorter trainings. The same command goes on from the last checkpoint, on another
-# number of GPUs if need be; `dashboard` (lesson 14) shows where it stands. In this preset checkpoints are an epoch apart, with 70
-# epochs in the run. If one is too much to lose, `--eval-every 500`.
+# Days of training are a series of shorter trainings. The same command continues from the last checkpoint, on another number
+# of GPUs if necessary, and `dashboard` (lesson 14) shows the state of the run. In this preset there is one checkpoint per
+# epoch, and the run has 70 epochs. If an epoch is too much to lose, use `--eval-every 500`.
 #
-# Encoding five million pairs is done once: the ids are kept in `encoded/` beside the run directories, memory-mapped, shared by
-# all runs and by all processes of a run.
+# The library encodes the five million pairs only once. It keeps the ids in `encoded/` beside the run directories,
+# memory-mapped. All runs and all processes of a run share them.
 
 # %% [markdown]
 # ## The paper's numbers
 #
-# What to hold yours against. Averages first:
+# Compare your numbers with these. Averages first:
 
 # %%
 paper_tables.main_results("wmt6")
@@ -393,21 +401,22 @@ paper_tables.per_language("wmt6", "m2o", own)
 paper_tables.per_language("wmt6", "o2m")
 
 # %% [markdown]
-# **What to notice.** Into English, `model_2` gains on every language against its twin $\tau=5$, most on Romanian and Estonian, and is
-# ahead of both single models on five of six, all but French. Out of English `model_1` *loses* on French, German and Chinese against
-# $\tau=1$, by 0.65 to 0.8: the frontier moves there only towards the small languages. The paper says so for French and
-# German. Its daggers claim significance by a t-test that is not in the program. With one run of each method, no test can tell
-# a method from a seed; run three.
+# **What to notice.** Into English, `model_2` gains on every language over `tau=5`, the single model with the same
+# temperature, most on Romanian and Estonian. It is ahead of both single models on five of six languages, all but French.
+# Out of English, `model_1` *loses* on French, German and Chinese against $\tau=1$, by 0.65 to 0.8: there the frontier moves
+# only towards the small languages. The paper says so for French and German. Its daggers claim significance by a t-test that
+# is not in the program. With one run of each method, no test can separate a method from a seed. Run three.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Updates follow from tokens, hours from passes, disk from parameters: three lines of arithmetic before three weeks of a GPU.
-# - GPUs share the micro-batches of an update; their number belongs to the machine, not to the experiment.
-# - Scaled corpora keep the ratios of large languages only. Scores of Chinese need the tokenizer `zh`, and every score its
-#   signature.
-# - Know what you reproduce: the text, or the program.
+# - Updates follow from tokens, hours from passes, disk from parameters. Do three lines of arithmetic before three weeks on
+#   a GPU.
+# - GPUs share the micro-batches of an update. Their number belongs to the machine, not to the experiment.
+# - Scaled corpora keep only the ratios of large languages. Scores of Chinese need the tokenizer `zh`, and every score needs
+#   its signature.
+# - Know what you reproduce: the text or the program.
 #
-# **Where to go next.** Section 4 of the paper and its appendices on data, hyper-parameters and single languages. The code:
-# `pmd_lite/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py`, `data_scripts/wmt6.py`. Lesson 16 leaves the
-# paper.
+# **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The
+# code is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and `data_scripts/pmd_corpora/wmt6.py`.
+# Lesson 16 leaves the paper.

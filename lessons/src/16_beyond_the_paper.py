@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 16 Beyond the paper
 #
-# > **You will**: train three students instead of two, write a sampler and a distiller of your own and train with them, let
-# > a Hugging Face model be the student, and take the whole idea to a problem without any language in it. **Time**: five minutes on
-# > two CPU cores, one hour with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 02, 07, 08 and 10.
+# > **You will**: train three students instead of two, write a sampler and a distiller of your own and train with them, use
+# > a Hugging Face model as the student, and apply the whole idea to a problem without any language in it. **Time**: five
+# > minutes on two CPU cores, one hour with the exercises. **Difficulty**: 4 of 5. **You need**: lessons 02, 07, 08 and 10.
 #
 # **Contents**: three students · exercise: the bill · exercise: whom to listen to · a sampler of your own · exercise:
 # Resting · a distiller of your own · exercise: Council · a model of your own · another problem · what is left · takeaways
@@ -11,40 +11,24 @@
 # %% [markdown]
 # ## Three students
 #
-# The paper ends with two promises. "Our method can naturally apply to train more models", says its conclusion; its
-# introduction, that it "applies essentially to any multi-objective optimization problem". Neither is tried there. This last lesson
-# tries both, in small, and uses them to show where the library is meant to be opened.
+# The paper makes two promises. Its conclusion says: "Our method can naturally apply to train more models". Its introduction
+# says that the method "applies essentially to any multi-objective optimization problem". The paper tries neither. This last
+# lesson tries both, on a small scale, and shows where the library is designed to be extended.
 #
-# Two choices make every method here: a *sampler* for each student, and one *distiller*. They know nothing of each other.
-# So another number of students, or another mixture of samplers, is no new code but another list.
+# Every method here consists of two choices: a *sampler* for each student, and one *distiller*. They know nothing about each
+# other. So another number of students, or another mixture of samplers, needs no new code, only another list.
 
 # %%
-import copy
 import math
 from pathlib import Path
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 import pmd_lite as pmd
-from pmd_lite.building import SAMPLERS
-from pmd_lite.data.batching import PairStream, eval_batches
-from pmd_lite.data.tokenizer import PAD
-from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.distillation.actions import act, logit, step_size
-from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
-from pmd_lite.distillation.mutual import NoDistillation, UniPMD
-from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+from pmd_kit import l16
 from pmd_lite.evaluation.tables import Table, mean_spread
-from pmd_lite.methods import METHODS, Method, get_method, student_labels
-from pmd_lite.sampling.schedule import PairSchedule
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
-from pmd_lite.teaching import figures, figures_16, plots
-from pmd_lite.teaching.checks import lesson16
-from pmd_lite.teaching.own_strategies import SHARPNESS, Council, Resting, teacher_shares
-from pmd_lite.training.learner import learning_rate
 
+# %%
 size = None  # papermill: -p size ci
 
 # %% tags=["parameters"]
@@ -53,19 +37,23 @@ lesson = size == "lesson"
 runs_in = Path("runs") / f"lesson16-{size}"
 
 # %%
+from pmd_lite.methods import METHODS, SAMPLERS, Method, get_method, student_labels
+
 for samplers in (["tau=1", "tau=5", "tau=inf"], ["tau=1", "unimax", "multiuat", "tau=inf"]):
     print(student_labels(get_method("auto-pmd", samplers), tau=5.0))
 
 # %% [markdown]
-# With $m$ students there is one thing to decide that two did not have to: *whom* does a student listen to? Eq. 4 becomes
+# With $m$ students there is one new decision: *which peers* does a student listen to? Eq. 4 becomes
 #
 # $$\mathcal{L}_i = (1-\alpha_i[\ell])\,\mathcal{L}_{ce} + \alpha_i[\ell] \sum_{j \ne i} s_{ij}[\ell]\; \mathcal{L}_{kd}(\theta_j, \theta_i), \qquad \sum_{j \ne i} s_{ij}[\ell] = 1$$
 #
-# with a *share* $s_{ij}$ for each peer. The library gives all peers the same, $1/(m-1)$. It does not add up losses, though:
-# since $\mathcal{L}_{kd}$ (Eq. 3) is linear in the teacher's distribution, listening to several teachers is listening to
-# their mean.
+# with a *share* $s_{ij}$ for each peer. The library gives all peers the same share, $1/(m-1)$. But it does not add up
+# losses. Since $\mathcal{L}_{kd}$ (Eq. 3) is linear in the teacher's distribution, listening to several teachers is the
+# same as listening to their mean.
 
 # %%
+from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
+
 student_logp = torch.tensor([[0.7, 0.2, 0.1]]).log()
 teachers = torch.tensor([[[0.5, 0.5, 0.0]], [[0.1, 0.8, 0.1]]])  # [teacher, token, word]
 shares = torch.tensor([0.25, 0.75])
@@ -76,16 +64,16 @@ print(f"{sum_of_losses.item():.6f} = {loss_of_mean.item():.6f}")
 # %% [markdown]
 # ### Exercise 1: the bill (5 minutes, difficulty 2)
 #
-# What does a student more cost? Count forward passes of one student on one batch. To train on a batch takes 3 (one
-# forward, and a backward as dear as two), to hear one peer takes 1. In Auto-PMD's search, each student trains three trials on a
-# share $\rho$ of the data; the three share what the peers predict. For two students this makes
-# $2\,(3+1) + 2\rho\,(3 \cdot 3 + 1) = 8 + 20\rho$ per update of both, as the method table says.
+# What does one more student cost? Count forward passes of one student on one batch. Training on a batch takes 3 (one
+# forward pass, and a backward pass that costs as much as two). Listening to one peer takes 1. In Auto-PMD's search, each
+# student trains three trials on a share $\rho$ of the data, and the three trials share the predictions of the peers. For
+# two students this makes $2\,(3+1) + 2\rho\,(3 \cdot 3 + 1) = 8 + 20\rho$ per update of both, as the table of methods says.
 #
-# Your own case: write your name between the quotes, run the cell, and work out the number for all your students together.
+# Your own case: write your name between the quotes, run the cell, and compute the number for all your students together.
 
 # %% tags=["exercise"]
 student = "your name"
-my_students, my_rho = lesson16.my_plan(student)
+my_students, my_rho = l16.checks.my_plan(student)
 answer = None
 ### BEGIN SOLUTION
 peers = my_students - 1
@@ -94,9 +82,9 @@ answer = my_students * (3 + peers) + my_rho * my_students * (3 * 3 + peers)
 print(f"{my_students} students, rho = {my_rho}")
 
 # %% tags=["check", "points:2"]
-lesson16.my_bill(student).check(answer)
+l16.checks.my_bill(student).check(answer)
 ### BEGIN HIDDEN TESTS
-lesson16.my_bill(student).grade(answer, seed=16)
+l16.checks.my_bill(student).grade(answer, seed=16)
 ### END HIDDEN TESTS
 
 # %%
@@ -105,13 +93,13 @@ rows[0] = [1, 3, None, None]
 Table(["students", "alone", "taught by all", "and searched, rho = 0.1"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** Training grows with $m$, teaching with $m^2$: with six students most of the work is listening. Whoever
-# scales this up will want each student to hear one or two peers, not all.
+# **What to notice.** Training grows with $m$, teaching with $m^2$: with six students most of the work is listening. If you
+# scale this up, let each student listen to one or two peers, not to all.
 #
-# Now three students in earnest, on four invented languages of 2,000 to 30 sentences. The distiller is Uni-PMD (Eq. 5), where for each
-# pair whoever is best on it does not listen. Beside the three train two with the same seeds, and two single models. Until distillation
-# begins, `model_1` *is* the single `tau=1` model and `model_2` is `tau=5`, with two students or three: what comes out different is
-# the peers' doing, and luck.
+# Now we train three students, on four invented languages of 2,000 to 30 sentences. The distiller is Uni-PMD (Eq. 5): for
+# each pair, the student that is best on it is not taught. For comparison we also train two students with the same seeds,
+# and two single models. Until distillation begins, `model_1` *is* the single `tau=1` model and `model_2` *is* `tau=5`, with
+# two students or three. All later differences come from the peers, and from luck.
 
 # %%
 world = dict(pairs=["fra-eng", "zho-eng", "est-eng", "tur-eng"], nouns=20, verbs=8, adjectives=4, held=50)
@@ -138,30 +126,32 @@ standing(("tau=1, alone", one, 0), ("of two", two, 0), ("of three", three, 0),
          ("tau=5, alone", five, 0), ("of two", two, 1), ("of three", three, 1), ("tau=inf, of three", three, 2))
 
 # %% [markdown]
-# Who is taught when? A weight of 0 means that the student leads the pair (or that distillation has not begun).
+# When is each student taught? A weight of 0 means that the student leads the pair (or that distillation has not begun).
 
 # %%
-figures.alphas_of(three)
+from pmd_lite.figures.runs import alphas_of
+
+alphas_of(three)
 
 # %% [markdown]
-# **What to notice.** Look at `tur-eng`, the pair with 30 sentences. Of two students `model_2` is the better one there
-# all the time, so Eq. 5 never has it taught. Of three it is taught whenever `model_3` is ahead. Its loss there is
-# hardly lower for that, and from two students to three no loss moves by more than some hundredths. BLEU moves by
-# points: beside the single models, `model_1` loses seven on the small pairs and `model_2` gains four or five there,
-# with two students or three alike, while on the large pairs both are a little up with two and down with three. All of
-# this is one seed. Keep the sizes in mind: further down a placebo shows how much luck can do alone.
+# **What to notice.** Look at `tur-eng`, the pair with 30 sentences. With two students, `model_2` is always the better one
+# there, so Eq. 5 never teaches it. With three students, it is taught whenever `model_3` is ahead. Its loss there hardly
+# falls because of that, and from two students to three no loss changes by more than some hundredths. BLEU changes by
+# points. Compared with the single models, `model_1` loses seven on the small pairs and `model_2` gains four or five there,
+# both with two students and with three. On the large pairs both are a little up with two students and down with three. All
+# of this is one seed. Remember these sizes: a placebo below shows how much luck alone can do.
 
 # %% [markdown]
 # ### Exercise 2: whom to listen to (6 minutes, difficulty 2)
 #
-# Equal shares mean that a student also hears a peer that is worse than itself. Better peers could count more. Write shares
-# in proportion to $e^{-k\,\mathcal{L}_j[\ell]}$, pair by pair, over the *peers* of a student:
+# Equal shares mean that a student also listens to a peer that is worse than itself. Better peers could count more. Write
+# shares in proportion to $e^{-k\,\mathcal{L}_j[\ell]}$, pair by pair, over the *peers* of a student:
 #
 # $$s_{ij}[\ell] = \frac{e^{-k \mathcal{L}_j[\ell]}}{\sum_{j' \ne i} e^{-k \mathcal{L}_{j'}[\ell]}}, \qquad s_{ii}[\ell] = 0$$
 #
-# `losses` is a tensor [student, pair] of dev losses, `student` the number $i$ of the one who listens, `sharpness` the number $k$.
-# Return a tensor of the same shape. By hand: losses 1 and 2 of two peers and $k = 1$ give $1/(1+e^{-1}) = 0.731$ and
-# $0.269$.
+# `losses` is a tensor [student, pair] of dev losses, `student` is the number $i$ of the student that listens, and
+# `sharpness` is the number $k$. Return a tensor of the same shape. By hand: losses 1 and 2 of two peers and $k = 1$ give
+# $1/(1+e^{-1}) = 0.731$ and $0.269$.
 
 # %% tags=["exercise"]
 def shares(losses, student, sharpness):
@@ -173,56 +163,60 @@ def shares(losses, student, sharpness):
 
 
 # %% tags=["check", "points:2"]
-lesson16.SHARES.check(shares)
+l16.checks.SHARES.check(shares)
 ### BEGIN HIDDEN TESTS
-lesson16.SHARES.grade(shares, seed=16)
+l16.checks.SHARES.grade(shares, seed=16)
 ### END HIDDEN TESTS
 
 # %%
 losses = torch.tensor([list(three.best_dev_loss(i).values()) for i in range(3)])  # [student, pair]
-rows = [[f"k = {k}", *teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
-Table(["what model_1 hears of model_2", *three.pairs], rows, best=None, digits=3)
+rows = [[f"k = {k}", *l16.own_strategies.teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
+Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
 
 # %% [markdown]
-# **What to notice.** The rest goes to `model_3`. One knob leads from equal shares ($k=0$) to learning from the leader
-# alone, who on Turkish, in this run, is `model_3`. Differences between these two are about a tenth of a nat, so
-# $k=10$ is already a clear preference.
+# **What to notice.** The rest goes to `model_3`. The one number $k$ leads from equal shares ($k=0$) to learning only from
+# the leader. On Turkish, in this run, the leader is `model_3`. The two differ by about a tenth of a nat, so $k=10$ is
+# already a clear preference.
 
 # %% [markdown]
 # ## A sampler of your own
 #
-# A sampler is anything with these six methods (`pmd_lite/interfaces.py`; no base class is needed):
+# A sampler is any class with these six methods (`pmd_lite/interfaces.py`; you need no base class):
 #
 # | method | when it is called | what it does |
 # |---|---|---|
 # | `probabilities()` | before every draw | returns $P$: [pair], float64, not negative, sums to 1 |
-# | `after_step(pair, loss, tokens)` | after every batch | may remember how training went |
+# | `after_step(pair, loss, tokens)` | after every batch | may record how training went |
 # | `due(clock)` | after every update | says whether `update` should be called now |
 # | `update(student, probe)` | when it is due | looks at the model and changes $P$; returns events for the log |
-# | `state_dict()`, `load_state_dict(state)` | checkpoints | all that is needed to go on to the same bits |
+# | `state_dict()`, `load_state_dict(state)` | checkpoints | everything that is needed to continue to the same bits |
 #
-# A sampler never holds the model. All it may see comes through the `probe`: dev losses, dev BLEU, gradients, uncertainty.
-# After each such look weights, random numbers and dropout are as before; that is why samplers cannot disturb a training by accident.
-# `FixedSampler` has all six for a $P$ that never changes, so it is a convenient start:
+# A sampler never holds the model. Everything that it may see comes through the `probe`: dev losses, dev BLEU, gradients,
+# uncertainty. After each such look, the weights, random numbers and dropout are as before. So a sampler cannot disturb a
+# training by accident. `FixedSampler` has all six methods for a $P$ that never changes, so it is a good starting point:
 
 # %%
+from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+
 sampler = FixedSampler(torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64))
 print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 
 # %% [markdown]
 # ### Exercise 3: Resting (15 minutes, difficulty 4)
 #
-# In lesson 01 you saw small pairs repeated again and again, in lesson 04 dev losses that turn and rise. Here is an idea
-# for a sampler: a pair whose dev loss is above its lowest so far is being learnt by heart, so let it *rest*:
+# In lesson 01 you saw small pairs repeated again and again, and in lesson 04 you saw dev losses that turn and rise. Here is
+# an idea for a sampler. If the dev loss of a pair is above its lowest value so far, the model is learning that pair by
+# heart. So let the pair *rest*:
 #
 # $$P(\ell) \propto N_\ell^{1/\tau}\; e^{-k\,(\mathcal{L}[\ell] - \mathcal{L}_{\min}[\ell])}$$
 #
-# `self.base` holds Eq. 2 and `self.lowest` the lowest losses. Write four methods:
+# `self.base` holds Eq. 2, and `self.lowest` holds the lowest losses. Write four methods:
 #
-# - `due`: every `self.every` updates. `clock.every(n)` is true at every n-th update, and `n = 0` means once an epoch.
-# - `update`: ask `probe.dev_loss(student)` ([pair], float64), renew `self.lowest` (this loss included), set `self._p`, return a
-#   list of events (`[]` will do).
-# - `state_dict` and `load_state_dict`: all that a sampler must know to go on after an interruption, as copies (`.clone()`).
+# - `due`: true every `self.every` updates. `clock.every(n)` is true at every n-th update, and `n = 0` means once an epoch.
+# - `update`: ask `probe.dev_loss(student)` ([pair], float64), update `self.lowest` (this loss included), set `self._p`, and
+#   return a list of events (`[]` is enough).
+# - `state_dict` and `load_state_dict`: everything that a sampler must know to continue after an interruption, as copies
+#   (`.clone()`).
 
 # %% tags=["exercise"]
 class MyResting(FixedSampler):
@@ -257,23 +251,25 @@ class MyResting(FixedSampler):
 
 
 # %% tags=["check", "points:4"]
-lesson16.SAMPLER.check(MyResting)
+l16.checks.SAMPLER.check(MyResting)
 ### BEGIN HIDDEN TESTS
-lesson16.SAMPLER.grade(MyResting, seed=16)
+l16.checks.SAMPLER.grade(MyResting, seed=16)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# To train with it, give it a name. `SAMPLERS` maps names to functions of the training sizes, the configuration, and whatever
-# auxiliary runs found (not needed here). From then on the name works wherever a sampler's name does: alone, or for any
-# student of any mutual method. `Resting` is our own solution; put `MyResting` in its place if your check is green. An epoch is
-# 134 updates here, so in this short run it looks every 50.
+# To train with your sampler, give it a name. `SAMPLERS` maps names to functions of three things: the training sizes, the
+# configuration, and the findings of auxiliary runs (not needed here). After that, the name works wherever a sampler's name
+# works: alone, or for any student of any mutual method. `Resting` is our own solution. Put `MyResting` in its place if your
+# check is green. An epoch is 134 updates here, so in this short run the sampler looks every 50.
 #
-# Beside it stands a **placebo**: the same sampler with $k=0$, which looks as often and never changes $P$. Its draws are
-# another shuffle of the same probabilities. So `tau=5` and the placebo differ by luck and nothing else.
+# We also train a **placebo**: the same sampler with $k=0$. It looks as often and never changes $P$. Its draws are another
+# shuffle of the same probabilities. So `tau=5` and the placebo differ only by luck.
 
 # %%
-SAMPLERS["resting"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"])
-SAMPLERS["placebo"] = lambda sizes, config, found: Resting(sizes, every=settings["eval_every"], sharpness=0.0)
+from pmd_lite.figures import plots
+
+SAMPLERS["resting"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"])
+SAMPLERS["placebo"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"], sharpness=0.0)
 corpus = pmd.load_corpus("longtail", **world)
 rested, placebo = (pmd.train(corpus, "tau=5", samplers=[name], out=runs_in / name, show="off", **settings)
                    for name in ("resting", "placebo"))  # fmt: skip
@@ -285,36 +281,40 @@ plots.probabilities_over_time(steps, p, alt=f"Probability of each pair over the 
 standing(("tau=5", five, 0), ("placebo", placebo, 0), ("resting", rested, 0))
 
 # %% [markdown]
-# **What to notice.** Only Turkish has rested, a little, in the last third of the run: from 0.16 down to 0.11 at the
-# lowest. And the table? Resting has a lower loss on Turkish than `tau=5`, by four hundredths of a nat, and some two
-# BLEU more on the small pairs. But the placebo, which changed *nothing* but the order of the draws, has a Turkish
-# loss that is lower still, by seven hundredths, is up to five behind elsewhere, and two BLEU *above* `tau=5` on the
-# large pairs. Had we trained `tau=5` and resting alone, we should have praised resting for what luck does as well. An
-# earlier run of this cell was worse: there the placebo lay ten BLEU below `tau=5`. Losses are the steadier judge: a
-# tenth of a nat is more than luck did here, ten BLEU need not be.
+# **What to notice.** Only Turkish has rested, a little, in the last third of the run: from 0.16 down to 0.11 at the lowest.
+# What does the table say? Resting has a lower loss on Turkish than `tau=5`, by four hundredths of a nat, and about two BLEU
+# more on the small pairs. But the placebo changed *nothing* but the order of the draws. Its Turkish loss is even lower, by
+# seven hundredths. It is up to five behind elsewhere, and two BLEU *above* `tau=5` on the large pairs. With only `tau=5`
+# and resting, we would have praised resting for what luck does as well. An earlier run of this cell was worse: there the
+# placebo was ten BLEU below `tau=5`. Losses are the more stable measure. A tenth of a nat is more than luck did here. Ten
+# BLEU may still be luck.
 #
-# Three things to know about names of your own. A run directory holds the *name*, not your code: if you change the class,
-# give another `out`, or `train` will hand back the finished run of the old one. Whoever opens the run later must have
-# registered the name first. And `train_side_by_side` and `compare` start new Python processes, which know nothing of your
-# notebook: use `train`, or put the class and its registration into a module that belongs to the library.
+# You need to know three things about names of your own. First, a run directory holds the *name*, not your code. If you
+# change the class, give another `out`; otherwise `train` will return the finished run of the old class. Second, before you
+# open the run later, you must register the name. Third, `train_side_by_side` and `compare` start new Python processes,
+# which know nothing about your notebook. Use `train`, or put the class and its registration into a module that belongs to
+# the library.
 
 # %% [markdown]
 # ## A distiller of your own
 #
-# The distiller decides the rest. There is one for all students together, and it has the same `due`, `update` and
-# state. What else it decides, and for what you would change it:
+# The distiller decides the rest. There is one distiller for all students together. It has the same `due`, `update` and
+# state. The table shows what else it decides, and when you would change it:
 #
 # | method | decides | change it for |
 # |---|---|---|
-# | `weight(student, pair)` | $\alpha_i[\ell]$; at 0 no teacher runs | another rule of how much |
+# | `weight(student, pair)` | $\alpha_i[\ell]$; at 0 no teacher runs | another rule for the weight |
 # | `teachers(student, pair)` | models and their shares | other teachers: frozen ones, one peer instead of all |
-# | `target(student, batch, dropout)` | what the teachers predict | a temperature, the best k words only |
+# | `target(student, batch, dropout)` | what the teachers predict | a temperature, only the best k words |
 # | `combine(ce, kd, weight)` | Eq. 4 | another mixture |
 #
-# `NoDistillation` has everything for weights of 0, and its `teachers` are all the peers. So a student that is taught on every pair
-# by one finished model, whatever that is, needs two methods:
+# `NoDistillation` has all methods, with weights of 0, and its `teachers` are all the peers. Suppose one finished model of
+# any kind teaches a student on every pair. Then you need to write only two methods:
 
 # %%
+from pmd_lite.distillation.mutual import NoDistillation, UniPMD
+
+
 class Frozen(NoDistillation):
     waits = False  # from the first update on: this teacher is not a beginner
     teacher = five.model()
@@ -330,25 +330,26 @@ class Frozen(NoDistillation):
 # %% [markdown]
 # ### Exercise 4: Council (12 minutes, difficulty 4)
 #
-# Build Exercise 2 into Uni-PMD: for three students or more, whoever does not lead a pair hears its peers with shares by their dev
-# loss. `UniPMD` has the weights, their `update(probe)` and their state; you add shares. Write
+# Build Exercise 2 into Uni-PMD, for three students or more: a student that does not lead a pair listens to its peers, with
+# shares that depend on their dev loss. `UniPMD` has the weights, their `update(probe)` and their state. You add the shares.
+# Write
 #
-# - `update`: collect `probe.dev_loss(i)` of all students into [student, pair]; store new shares
-#   [student, teacher, pair] in `self.shares`, made with `teacher_shares(losses, i, SHARPNESS)`; let `UniPMD` do its part, and return what it returns.
-# - `teachers`: a list of (model, share). A student itself does not belong on its list.
-# - state: what `UniPMD` saves, and the shares.
+# - `update`: collect `probe.dev_loss(i)` of all students into [student, pair]. Store new shares [student, teacher, pair] in
+#   `self.shares`, made with `teacher_shares(losses, i, SHARPNESS)`. Let `UniPMD` do its part, and return what it returns.
+# - `teachers`: a list of (model, share). A student does not belong on its own list.
+# - state: everything that `UniPMD` saves, and the shares.
 
 # %% tags=["exercise"]
 class MyCouncil(UniPMD):
     def __init__(self, students, n_pairs, config):
         super().__init__(students, n_pairs, config)  # sets self.students
         equal = torch.zeros(len(students), n_pairs)
-        self.shares = torch.stack([teacher_shares(equal, i, 0.0) for i in range(len(students))])
+        self.shares = torch.stack([l16.own_strategies.teacher_shares(equal, i, 0.0) for i in range(len(students))])
 
     def update(self, probe):
         ### BEGIN SOLUTION
         losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])
-        self.shares = torch.stack([teacher_shares(losses, i, SHARPNESS) for i in range(len(losses))])
+        self.shares = torch.stack([l16.own_strategies.teacher_shares(losses, i, l16.own_strategies.SHARPNESS) for i in range(len(losses))])
         return super().update(probe)
         ### END SOLUTION
 
@@ -371,36 +372,42 @@ class MyCouncil(UniPMD):
 
 
 # %% tags=["check", "points:4"]
-lesson16.DISTILLER.check(MyCouncil)
+l16.checks.DISTILLER.check(MyCouncil)
 ### BEGIN HIDDEN TESTS
-lesson16.DISTILLER.grade(MyCouncil, seed=16)
+l16.checks.DISTILLER.grade(MyCouncil, seed=16)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# A distiller becomes a method by a row of the method table: its name, the samplers of its students, the class, the cost
-# per update in forward passes, a few words, and where it is from. (Again `Council` is ours.)
+# A distiller becomes a method through a row in the table of methods: its name, the samplers of its students, the class, the
+# cost per update in forward passes, a few words, and its source. (Again, `Council` is our own solution.)
 
 # %%
-METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), Council, "9 to 15", "peers by merit", "lesson 16")
+METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), l16.own_strategies.Council, "9 to 15", "peers by merit", "lesson 16")
 council = pmd.train(corpus, "council", out=runs_in / "council", show="off", **settings)
 standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["council"].samplers)
            for name, run in (("equal shares", three), ("council", council))])
 
 # %% [markdown]
-# **What to notice.** At most five hundredths of a nat, on most pairs in favour of the council, but no more than the
-# placebo did. Up to six BLEU, most of it for `model_3` and in favour of the council too; luck did more than that in
-# the earlier run. Whether to hear all peers alike or by merit is a question that one run cannot answer. Nor is a
-# council cheaper: a peer with a share of a thousandth costs a whole forward pass. If you want to go on, let
+# **What to notice.** The losses differ by at most five hundredths of a nat. On most pairs the council is better, but not by
+# more than the placebo was. BLEU differs by up to six, most of it for `model_3` and also in favour of the council, but luck
+# did more than that in the earlier run. One run cannot answer whether to listen to all peers equally or by merit. A council
+# is also not cheaper: a peer with a share of a thousandth costs a whole forward pass. If you want to continue, let
 # `teachers` leave out shares below 0.05 and raise the others to a sum of 1.
 
 # %% [markdown]
 # ## A model of your own
 #
-# The losses ask two things of a model: `hidden(src, trg_in)`, the last states of the decoder, and `project(hidden)`, the
-# logits. (Apart, so that padding is left out before the costly projection.) Any sequence-to-sequence model has both under other
-# names. Here is Hugging Face's Marian, the architecture of the well-known `opus-mt` translators, with those two:
+# The losses need two methods of a model: `hidden(src, trg_in)` returns the last states of the decoder, and
+# `project(hidden)` returns the logits. (They are separate, so that we can leave out padding before the costly projection.)
+# Any sequence-to-sequence model has both under other names. The next cell gives those two methods to Hugging Face's Marian,
+# the architecture of the well-known `opus-mt` translators:
 
 # %%
+from torch import nn
+
+from pmd_lite.data.tokenizer import PAD
+
+
 class Wrapped(nn.Module):
     """A Marian model of Hugging Face with the methods that our losses call."""
 
@@ -417,10 +424,16 @@ class Wrapped(nn.Module):
 
 
 # %% [markdown]
-# `train` builds its students itself, so a foreign student needs a loop of its own. It is short, because sampling, batches and losses are
-# there to be used. `teacher` is one of our finished runs; with `alpha=0` nobody teaches.
+# `train` builds its students itself, so a foreign student needs its own training loop. The loop is short, because it can
+# use the library's sampling, batches and losses. `teacher` is one of our finished runs. With `alpha=0` there is no
+# teaching.
 
 # %%
+from pmd_lite.data.batching import PairStream, eval_batches
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.training.learner import learning_rate
+
 encoded = encode_corpus(corpus, five.tokenizer, five.config.model.max_len)
 
 
@@ -450,9 +463,9 @@ def dev_loss(model, split, pair):
 
 
 # %% [markdown]
-# The student is a Marian of the size of our models, with fresh weights; nothing is downloaded. (`init_std` matters: Marian
-# multiplies embeddings by $\sqrt{d}$ and adds positions, and from its default of 0.02 words would drown in positions for hundreds
-# of updates.)
+# The student is a Marian of the size of our models, with fresh weights. Nothing is downloaded. (`init_std` matters: Marian
+# multiplies embeddings by $\sqrt{d}$ and adds positions. With its default of 0.02, the positions would drown the words for
+# hundreds of updates.)
 
 # %%
 try:
@@ -484,18 +497,20 @@ if MarianMTModel is not None:
     print(table.to_text())
 
 # %% [markdown]
-# **What to notice.** Four hundred updates are too few for either: 1.2 to 1.3 nats on *every* pair, largest or smallest, is what a model
-# loses that knows English words and does not look at the source yet. Its teacher changes nothing that could be told from chance. What
-# counts here is that it runs: a model that is not ours, taught by one that is, through the same losses.
+# **What to notice.** Four hundred updates are too few for either model. A loss of 1.2 to 1.3 nats on *every* pair, largest
+# or smallest, is typical of a model that knows English words and does not look at the source yet. Its teacher changes
+# nothing that we could separate from chance. What matters here is that it runs: our model teaches a model that is not ours,
+# through the same losses.
 
 # %% [markdown]
-# The other way round, a foreign model as a *teacher* inside `train`, needs nothing more than the class `Frozen` above. The library can read
-# models of Hugging Face whose layers are ours: `from_huggingface` turns a Marian into our `Transformer` with the same
-# logits. (Without the package the teacher is our own $\tau=5$ model; it is the plumbing that counts here, not the score.)
+# The other direction is a foreign model as a *teacher* inside `train`. It needs nothing more than the class `Frozen` above.
+# The library can read Hugging Face models whose layers are like ours: `from_huggingface` turns a Marian into our
+# `Transformer` with the same logits. (Without the package, the teacher is our own $\tau=5$ model. Here only the mechanism
+# matters, not the score.)
 
 # %%
 if MarianMTModel is not None:
-    from pmd_lite.model.export import from_huggingface
+    from pmd_lite.exchange.huggingface import from_huggingface
 
     Frozen.teacher = from_huggingface(marians[0.5].marian)
     batch = PairStream(encoded.valid[0], 0, 300, (1,)).next()
@@ -504,23 +519,27 @@ if MarianMTModel is not None:
 METHODS["frozen"] = Method("frozen", ("tau=1",), Frozen, "4", "one finished teacher for all pairs", "lesson 16")
 short = {**settings, "steps": settings["eval_every"]}
 learner = pmd.train(corpus, "frozen", out=runs_in / "frozen", show="off", score=False, **short)
-print(learner.labels, {kind: tokens > 0 for kind, tokens in learner.cost.items() if kind in ("train", "teacher")})
+print(learner.labels, {kind: spent > 0 for kind, spent in learner.cost.items() if kind in ("train", "teacher")})
 
 # %% [markdown]
-# **What stands in the way of a real one.** A model from the hub brings its own vocabulary, and distillation word by word needs *one*
-# for teacher and student (the ids must mean the same). So train the students on *its* pieces. For an `opus-mt`,
-# `pmd.import_marian(DIR, OUT, pairs)` writes its network under our ids and its pieces as our tokenizer. Then
-# `pmd.train(corpus, init=OUT)` starts every student from it, and `Imported(OUT).model()` (in `pmd_lite.importing`) is a
-# teacher for `Frozen` whose ids are theirs. Other ways out, such as training on the teacher's translations, need no common vocabulary.
+# **What is difficult about a real teacher?** A model from the hub brings its own vocabulary, and distillation word by word
+# needs *one* vocabulary for teacher and student (the ids must mean the same). So train the students on the *teacher's*
+# pieces. For an `opus-mt` model, `pmd.import_marian(DIR, OUT, pairs)` writes its network under our ids and its pieces as
+# our tokenizer. Then `pmd.train(corpus, init=OUT)` starts every student from it, and `Imported(OUT).model()` (in
+# `pmd_lite.exchange.marian`) is a teacher for `Frozen` with the same ids. Other solutions, such as training on the teacher's
+# translations, need no common vocabulary.
 
 # %% [markdown]
 # ## Another problem
 #
-# Now without any language. Two factories sort parts into five kinds by ten measurements. The first has 2,000 labelled parts, the
-# second 40, and its sensors are mounted differently, so that only part of what is learnt in the first applies. A fifth of all labels are
-# random. One small network shall serve both. Two objectives, a long tail: our problem.
+# Now we leave language behind. Two factories sort parts into five kinds by ten measurements. The first factory has 2,000
+# labelled parts, the second has 40. The sensors of the second are mounted differently, so only a part of what is learnt in
+# the first applies there. A fifth of all labels are random. One small network must serve both factories. Two objectives, a
+# long tail: our problem.
 
 # %%
+from torch.nn import functional as F
+
 PARTS, KINDS, MEASURES = [2000, 40], 5, 10
 
 
@@ -542,10 +561,13 @@ def factories(seed):
 
 
 # %% [markdown]
-# A student is a network with a sampler and weights $\alpha$ of its own. Sampling, losses and the stratified draws are the
-# library's; they never asked whether classes are words.
+# A student is a network with its own sampler and its own weights $\alpha$. Sampling, losses and the stratified draws come
+# from the library. They never asked whether classes are words.
 
 # %%
+from pmd_lite.distillation.actions import act, logit, step_size
+
+
 class Sorter:
     def __init__(self, seed, tau):
         torch.manual_seed(seed)
@@ -576,10 +598,15 @@ class Sorter:
 
 
 # %% [markdown]
-# Algorithm 2 in a dozen lines, with the library's actions and its choice, and Algorithm 1 around it. As in the course, the weights that
-# count in the end are those with the lowest mean dev loss.
+# The next cell has Algorithm 2 in a dozen lines, with the library's actions and its choice, and Algorithm 1 around it. As
+# everywhere in the course, we keep the weights with the lowest mean dev loss.
 
 # %%
+import copy
+
+from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+
+
 def search(me, peer, data, mu):
     """Alg. 2: three trials from copies, then for each factory the action that was best for it."""
     space, results = reduced_space(len(PARTS)), []
@@ -614,8 +641,9 @@ def sort_parts(data, seed, taus, smoothing=0.0, steps=1000 if lesson else 60, ev
 
 
 # %% [markdown]
-# Five worlds. Beside the two single students and the two that teach each other stand two controls that cost nothing: the same single
-# students with label smoothing 0.2. A distilled student, too, is asked to be less certain of its labels; is that all there is to it?
+# We use five worlds. There are two single students, two students that teach each other, and two controls that cost nothing:
+# the same single students with label smoothing 0.2. Distillation also makes a student less certain of its labels. Is that
+# its only effect?
 
 # %%
 plans = {"tau=1": [1], "tau=inf": [math.inf], "tau=1, smoothed": [1], "tau=inf, smoothed": [math.inf], "Auto-PMD": [1, math.inf]}
@@ -637,7 +665,8 @@ rows = [[label, *(mean_spread(column) for column in zip(*runs))] for label, runs
 Table(["test", *columns], rows, best=dict(zip(columns, ("min", "min", "max", "max"))))
 
 # %% [markdown]
-# The spread is mostly that of the worlds, some of which are harder. All systems saw the same five, so compare them world by world:
+# Most of the spread comes from the worlds, since some are harder. All systems saw the same five worlds, so compare them
+# world by world:
 
 # %%
 def versus(name, other):
@@ -656,46 +685,48 @@ Table(["difference (better in)", *columns], rows, best=None)
 # %%
 clouds = {label: [(small, large) for *_, large, small in runs] for label, runs in found.items()}
 means = "; ".join(f"{label} {sum(x for x, _ in c) / len(c):.0f} and {sum(y for _, y in c) / len(c):.0f}" for label, c in clouds.items())
-figures_16.plane(
+l16.figures.plane(
     clouds, "% right in the factory with 40 parts", "% right in the factory with 2,000 parts",
     arrows=[("tau=1", pupils[0]), ("tau=inf", pupils[1])],
-    alt=f"Share of parts sorted rightly, small and large factory: {means}",
+    alt=f"Share of parts sorted correctly, small and large factory: {means}",
 )
 
 # %% [markdown]
-# **What to notice.** `model_2` moves straight up: thirteen points in the large factory over its twin, in all five
-# worlds, and nothing lost in the small one. `model_1` gains two and a half in the small factory over *its* twin,
-# again in all five. Both students end in the same corner, better than either single model on the mean of both
-# factories. That is the paper's promise, kept without a word of language.
+# **What to notice.** `model_2` moves straight up: in the large factory it is thirteen points above the single student with
+# the same sampler, in all five worlds, and it loses nothing in the small factory. `model_1` gains two and a half in the
+# small factory over the single student with *its* sampler, again in all five. Both students end in the same corner, better
+# than either single model on the mean of both factories. That is the paper's promise, kept without a word of language.
 #
-# But look at the free controls. Smoothed labels give the even-handed model ten of its thirteen points. Against the smoothed twin the
-# student still has three and a half more in the large factory, in all five worlds, and about one in the small one, in four of five, while
-# its loss there is a little *higher* in all five. In these factories a good part of what a peer teaches is not to
-# trust every label; the rest is what the peer knows.
+# But look at the free controls. Smoothed labels alone give `tau=inf` ten of the thirteen points. Against the smoothed
+# single student, `model_2` still has three and a half more in the large factory, in all five worlds. In the small factory
+# it has about one more, in four of five worlds, while its loss there is a little *higher* in all five. In these factories a
+# good part of what a peer teaches is not to trust every label. The rest is what the peer knows.
 
 # %% [markdown]
 # ## What is left
 #
-# Questions that this lesson leaves open, each a list of runs for whoever has the time:
+# This lesson leaves several questions open. Each of them is a list of runs, if you have the time:
 #
-# - Does a third student help where models have converged and overfit, as in the paper? With three seeds, at equal compute, and
-#   with each student hearing one peer, so that the bill grows with $m$ and not $m^2$?
+# - Does a third student help where models have converged and overfit, as in the paper? Test it with three seeds, at equal
+#   compute, and with each student listening to one peer, so that the cost grows with $m$ and not $m^2$.
 # - With a hundred languages, is one action for all of them (lesson 11) still good enough to choose from?
-# - The paper's own wish is to train large language models so. Objectives would be domains, languages or skills, and the next-word
-#   distributions over 100,000 pieces would have to be cut to the best few (`md_top_k` of Multi-Distill shows how).
-# - Which part of any gain is left beside the free controls: label smoothing, more updates, a wider model, an average of checkpoints?
+# - The paper's own wish is to train large language models in this way. Objectives would be domains, languages or skills.
+#   The next-word distributions over 100,000 pieces would have to be cut to the best few (`md_top_k` of Multi-Distill shows
+#   how).
+# - Which part of any gain remains beside the free controls: label smoothing, more updates, a wider model, an average of
+#   checkpoints?
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Samplers and distillers know nothing of each other, so three or four students are a list of names. The bill grows with the square of
-#   their number if all hear all.
-# - A strategy of your own is a class with six methods and one line that gives it a name. The hard part is the state: what is not in
-#   `state_dict` is lost at the first interruption.
-# - Any model that can be asked for its last states and its logits can learn or teach, as long as both sides share a vocabulary.
-# - The idea needs no language. In our factories two students that teach each other beat both that learn alone, and label smoothing,
-#   which is free, gets a good part of the way.
-# - A placebo costs one more run and tells how much luck there is in a table. Have one.
+# - Samplers and distillers know nothing about each other, so three or four students are only a list of names. The cost
+#   grows with the square of their number if every student listens to all others.
+# - A strategy of your own is a class with six methods and one line that gives it a name. The hard part is the state: what
+#   is not in `state_dict` is lost at the first interruption.
+# - Any model that can return its last states and its logits can learn or teach, as long as both sides share a vocabulary.
+# - The idea needs no language. In our factories two students that teach each other beat both students that learn alone.
+#   Label smoothing, which is free, gives a good part of the gain.
+# - A placebo costs one more run and tells you how much luck there is in a table. Have one.
 #
-# **Where to go next.** The paper's conclusion and limitations; `pmd_lite/interfaces.py` has the three roles, `pmd_lite/methods.py`
-# the table, `pmd_lite/teaching/own_strategies.py` this lesson's classes.
+# **Where to go next.** Read the paper's conclusion and limitations. `pmd_lite/interfaces.py` has the three roles,
+# `pmd_lite/methods.py` has the table of methods, and `lessons/pmd_kit/l16/own_strategies.py` has this lesson's classes.

@@ -35,6 +35,8 @@ class Batch:
     """[tokens] the target tokens at those positions."""
     tokens: int
     """Real target tokens, EOS included: known on the host, so nothing waits for the device."""
+    src_tokens: int
+    """Real source tokens, tags and EOS included."""
     rows: Ints
     """[batch] numbers of the sentences in their split."""
 
@@ -50,7 +52,7 @@ class Batch:
             return x.pin_memory().to(device, non_blocking=True)
 
         src, trg_in, keep, gold = (move(x) for x in (self.src, self.trg_in, self.keep, self.gold))
-        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.rows)
+        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.src_tokens, self.rows)
 
     @property
     def sentence(self) -> Tensor:
@@ -70,14 +72,14 @@ def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Bools]:
 
 def collate(split: EncodedSplit, rows: Ints, pair: int) -> Batch:
     """The batch of these sentences."""
-    src, _ = _pad(split.src, rows)
+    src, read = _pad(split.src, rows)
     trg, inside = _pad(split.trg, rows)
     keep = np.flatnonzero(inside)
     trg_in = np.full_like(trg, PAD)
     trg_in[:, 0] = BOS
     trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # what stands before a real token is one, or BOS
     src_t, in_t, keep_t, gold_t = (torch.from_numpy(x) for x in (src, trg_in, keep, trg.reshape(-1)[keep]))
-    return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), rows)
+    return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), int(read.sum()), rows)
 
 
 def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
@@ -146,23 +148,63 @@ class Draw:
         """Target tokens, EOS included."""
         return int(self.split.trg.lengths[self.rows].sum())
 
+    @property
+    def src_tokens(self) -> int:
+        """Source tokens, tags and EOS included."""
+        return int(self.split.src.lengths[self.rows].sum())
+
     def batch(self) -> Batch:
         """The batch of these sentences."""
         return collate(self.split, self.rows, self.pair)
 
 
+@dataclass(frozen=True)
+class Round:
+    """How a pair is dealt out: several passes over its sentences at a time, cut into batches."""
+
+    sentences: int
+    passes: int
+    """1, or as many as fit into one batch: a pair that is smaller than a batch fills it by going round again."""
+    batches: int
+    """Batches of one round, the same for every round."""
+
+    @property
+    def per_batch(self) -> float:
+        """Sentences in a batch, mean over a round."""
+        return self.passes * self.sentences / self.batches
+
+    @property
+    def batches_per_pass(self) -> float:
+        """Batches in which every sentence is seen once; below 1 for a pair that is smaller than a batch."""
+        return self.batches / self.passes
+
+
+def round_of(split: EncodedSplit, budget: int) -> Round:
+    """The rounds in which a token budget deals out a pair.
+
+    A pair of thirty sentences would otherwise make a batch of thirty, and a draw of that pair would be a crumb beside
+    the others: as a whole update it would weigh as much as a full one. So it is repeated, as upsampling in the released
+    code does, and each draw of any pair is about one budget of tokens.
+    """
+    longer = np.sort(np.maximum(split.src.lengths, split.trg.lengths), kind="stable")
+    passes = max(1, budget // max(1, len(longer) * int(longer[-1])))
+    return Round(len(longer), passes, 1 if passes > 1 else len(_fill(longer, budget)))
+
+
 class PairStream:
-    """Endless batches of one pair: pass after pass over its sentences, each pass shuffled anew."""
+    """Endless batches of one pair: round after round over its sentences, each pass of a round shuffled anew."""
 
     def __init__(self, split: EncodedSplit, pair: int, budget: int, seed: tuple[int, ...]):
         self.split, self.pair, self.budget, self.seed = split, pair, budget, seed
-        self._pass, self._position = 0, 0
+        self.round = round_of(split, budget)
+        self._round, self._position = 0, 0
         self._batches: list[Ints] | None = None
 
     def _rows(self) -> list[Ints]:
         if self._batches is None:
-            rng = np.random.default_rng((*self.seed, self._pass))
-            batches = cut_split(self.split, rng.permutation(len(self.split)), self.budget, rng)
+            rng = np.random.default_rng((*self.seed, self._round))
+            order = np.concatenate([rng.permutation(len(self.split)) for _ in range(self.round.passes)])
+            batches = cut_split(self.split, order, self.budget, rng)
             self._batches = [batches[i] for i in rng.permutation(len(batches))]
         return self._batches
 
@@ -175,26 +217,26 @@ class PairStream:
         rows = self._rows()[self._position]
         self._position += 1
         if self._position == len(self._rows()):
-            self._pass, self._position, self._batches = self._pass + 1, 0, None
+            self._round, self._position, self._batches = self._round + 1, 0, None
         return Draw(self.split, rows, self.pair)
 
     @property
     def visits(self) -> float:
-        """Passes made so far: how often each sentence has been seen, on average."""
-        return self._pass + self._position / len(self._rows())
+        """How often each sentence has been seen so far, on average."""
+        return self.round.passes * (self._round + self._position / self.round.batches)
 
     def state_dict(self) -> dict[str, Any]:
-        """Pass and position; the order inside a pass follows from the seed."""
-        return {"pass": self._pass, "position": self._position}
+        """Round and position; the order inside a round follows from the seed."""
+        return {"round": self._round, "position": self._position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Raises UserError when the state cannot be one of this stream."""
-        if state["pass"] != self._pass:
+        if state["round"] != self._round:
             self._batches = None
-        self._pass, self._position = state["pass"], state["position"]
-        if not 0 <= self._position < len(self._rows()):
+        self._round, self._position = state["round"], state["position"]
+        if not 0 <= self._position < self.round.batches:
             raise UserError(
-                f"The saved run is at batch {self._position} of a pass that has {len(self._rows())}: corpus or token "
+                f"The saved run is at batch {self._position} of a round that has {self.round.batches}: corpus or token "
                 "budget are others now. Resume with those it was started with."
             )
 

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -61,8 +61,7 @@ class Corpus:
     @property
     def direction(self) -> Literal["m2o", "o2m", "m2m"]:
         """Many-to-one if all pairs share the target (so also for one pair), one-to-many if all share the source."""
-        sources, targets = ({pair.split("-")[side] for pair in self.pairs} for side in (0, 1))
-        return "m2o" if len(targets) == 1 else "o2m" if len(sources) == 1 else "m2m"
+        return direction_of(self.pairs)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,6 +113,12 @@ class Corpus:
         for pair in self.pairs:
             for split, texts in zip(SPLITS, (self.train, self.valid, self.test), strict=True):
                 yield pair, split, texts[pair]
+
+
+def direction_of(pairs: Collection[str]) -> Literal["m2o", "o2m", "m2m"]:
+    """As `Corpus.direction`, from the names of the pairs alone."""
+    sources, targets = ({pair.split("-")[side] for pair in pairs} for side in (0, -1))
+    return "m2o" if len(targets) == 1 else "o2m" if len(sources) == 1 else "m2m"
 
 
 def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = False) -> Corpus:

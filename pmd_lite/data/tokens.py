@@ -114,6 +114,11 @@ class EncodedSplit:
         """Target tokens, EOS (and decoder tag) included."""
         return int(self.trg.lengths.sum())
 
+    @property
+    def src_tokens(self) -> int:
+        """Source tokens, EOS (and encoder tag) included."""
+        return int(self.src.lengths.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:
@@ -132,6 +137,18 @@ class EncodedCorpus:
         return [len(split) for split in self.train]
 
     @property
+    def left_out(self) -> list[str]:
+        """In words, what was dropped: one line for the training data, one for the dev sets, none where nothing was."""
+        lines = []
+        for name, splits, what in (("train", self.train, "not trained on"), ("valid", self.valid, "in no dev loss")):
+            lost = {pair: self.dropped.get(f"{name}.{pair}", 0) for pair in self.pairs}
+            counts = [f"{pair} {lost[pair]:,} of {lost[pair] + len(split):,}"
+                      for pair, split in zip(self.pairs, splits, strict=True) if lost[pair]]  # fmt: skip
+            if counts:
+                lines.append(f"{name}: sentence pairs longer than max_len tokens are {what}: {', '.join(counts)}")
+        return lines
+
+    @property
     def trg_tokens(self) -> int:
         """Target tokens of all training data."""
         return sum(split.trg_tokens for split in self.train)
@@ -144,8 +161,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         cache: a directory that gets one subdirectory per corpus and tokenizer, written block by block, there whole or
             not at all, and memory-mapped from then on. A killed writer's work is continued; a second writer waits for
             the first. One that is there already may be read-only. None keeps the ids in memory.
-    Raises:
-        UserError: a pair has no sentence that fits, the cache cannot be written, or it is damaged.
+    Raises: UserError when a pair has no sentence that fits, or the cache cannot be written or is damaged.
     """
     if cache is not None:
         cache = cache / f"encoded-{_key(corpus, tokenizer)}"

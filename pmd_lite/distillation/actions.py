@@ -7,6 +7,7 @@ and then down is exact to rounding, and 0 and 1 (logits -inf and +inf) are fixed
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -30,6 +31,26 @@ def logit(alpha: Tensor) -> Tensor:
 def act(logits: Tensor, action: str, mu: float) -> Tensor:
     """Apply one action to float64 logits of alpha, any shape. Infinite logits stay where they are."""
     return logits + SHIFT[action] * mu
+
+
+def lossy_trials(logits: Tensor, actions: Sequence[str], mu: float, clip: float) -> tuple[Tensor, Tensor]:
+    """The trials of a search as the released code makes them, and what they leave behind.
+
+    It shifts the weights themselves, trains, and shifts them back, each time through an inverse sigmoid that cuts alpha
+    at `clip` from above. What lies above the clip after a shift upwards does not come back: .97 goes up to .98875 and
+    back to .947, where the next trial starts.
+
+    Args:
+        logits: [pair] float64 logits of alpha before the search.
+        actions: the trials in their order. clip: 0.98 as released; 1 loses nothing.
+    Returns: ([trial, pair] logits of the trials, [pair] logits from which the chosen action then starts).
+    """
+    ceiling = float(logit(torch.tensor(clip, dtype=torch.float64)))
+    tried = []
+    for action in actions:
+        tried.append(act(logits.clamp(max=ceiling), action, mu))
+        logits = act(tried[-1].clamp(max=ceiling), action, -mu)
+    return torch.stack(tried), logits.clamp(max=ceiling)
 
 
 def increase(alpha: Tensor, mu: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
-from pmd_lite.distillation.actions import ACTIONS, act, logit, step_size
+from pmd_lite.distillation.actions import ACTIONS, act, logit, lossy_trials, step_size
 from pmd_lite.distillation.mutual import NoDistillation
 from pmd_lite.distillation.search import choose, choose_one, reduced_space, trial_logits
 from pmd_lite.interfaces import Clock, Events, Probe
@@ -31,7 +31,7 @@ class AutoPMD(NoDistillation):
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch. Once mu is 0, `update` searches nothing."""
-        return clock.every(self.config.update_every, clock.start)
+        return clock.every(self.interval(clock), clock.start)
 
     def update(self, probe: Probe) -> Events:
         """One search: Alg. 2 for student 1, then for student 2."""
@@ -43,9 +43,8 @@ class AutoPMD(NoDistillation):
         order = TIE_ORDER[bundle.ties]
         space = reduced_space(self.alpha.shape[1], order)
         for student in range(len(self.students)):
-            before = self._clipped(student)
-            trials = torch.sigmoid(trial_logits(before, space, mu))  # [trial, pair]
-            results = probe.trial(student, trials)
+            trials, before = self._trials(student, space, order, mu)
+            results = probe.trial(student, torch.sigmoid(trials))
             actions = self._decide(results, space, order)
             after = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)])
             self.logits[student] = after
@@ -56,10 +55,12 @@ class AutoPMD(NoDistillation):
             })  # fmt: skip
         return events
 
-    def _clipped(self, student: int) -> Tensor:
-        """Logits to start from: the released code clips alpha at 0.98 from above before its inverse sigmoid."""
-        clip = self.config.resolved.alpha_clip
-        return self.logits[student].clamp(max=float(logit(torch.tensor(clip, dtype=torch.float64))))
+    def _trials(
+        self, student: int, space: Sequence[Sequence[str]], order: Sequence[str], mu: float
+    ) -> tuple[Tensor, Tensor]:
+        """Logits [trial, pair] of the trials, and those [pair] from which the chosen actions start."""
+        clip, before = self.config.resolved.alpha_clip, self.logits[student]
+        return lossy_trials(before, order, mu, clip) if clip < 1 else (trial_logits(before, space, mu), before)
 
     def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
         return choose(results, space, order)

@@ -13,6 +13,7 @@ backward pass multiplies them by a number. What a teacher predicts is projected 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,10 @@ from torch import Tensor
 from pmd_lite.distillation.projection import Output, chunks, project
 from pmd_lite.interfaces import Scratch, Target
 from pmd_lite.model.layers import for_products
+
+LOWEST = -1e30
+"""Stands in for an output bias of -inf: its softmax is 0 as well, and 0 times it is 0, not NaN. Where a loss is
+infinite because of such a token, `_Impossible` says so."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,13 @@ def _sweep(
 ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
     """All chunks in turn -> sums [3], and, if wanted, the mixed loss's gradients on hidden, weight and bias."""
     gate = _gates(hidden, output, gold, mix) if mix.gate is not None and mix.kd else None
-    used = Output(output.weight.detach().to(hidden.dtype), output.bias)  # cast once, not once a chunk
+    bias = None if output.bias is None else output.bias.clamp(min=LOWEST)
+    used = Output(output.weight.detach().to(hidden.dtype), bias)  # cast once, not once a chunk
+    never = None if output.bias is None else _Impossible(output.bias)
     wide = torch.promote_types(hidden.dtype, torch.float32)
     column = used.weight.sum(0, dtype=wide) if smoothing else hidden.new_zeros(hidden.shape[-1], dtype=wide)
     # The sum of all logits of a token. Written as a product it would be rounded under autocast.
-    total = (hidden * column).sum(-1) + (0 if used.bias is None else used.bias.sum())
+    total = (hidden * column).sum(-1) + (0 if output.bias is None else output.bias.sum())
     lower = mix.ce * smoothing / (len(used.weight) - 1)
     made = _Gradients(hidden, output, lower * column, lower) if gradients else None
     sums: Tensor | None = None
@@ -105,7 +112,7 @@ def _sweep(
         project(hidden[rows], used, logits)
         found, grad = _chunk(
             logits, gold[rows], total[rows], smoothing, mix, rows, None if gate is None else gate[rows],
-            (scratch[0], scratch[1]), gradients,
+            (scratch[0], scratch[1]), gradients, never,
         )  # fmt: skip
         sums = found if sums is None else sums + found
         if made is not None and grad is not None:
@@ -113,6 +120,22 @@ def _sweep(
     if sums is None:
         raise ValueError("a batch without target tokens has no loss")
     return sums, (None,) * 3 if made is None else (made.hidden, made.weight, made.bias)
+
+
+class _Impossible:
+    """Tokens that a model can never predict, because their output bias is -inf: which losses are infinite."""
+
+    def __init__(self, bias: Tensor):
+        self._flags = (bias == -math.inf).to(bias.dtype)  # [vocab] 0 or 1: nobody asks the device whether there are any
+
+    def gold(self, logits: Tensor, gold: Tensor) -> Tensor:
+        """[chunk] logits of gold tokens, with -inf back at its place."""
+        return logits.masked_fill(self._flags[gold] > 0, -math.inf)
+
+    def wanted(self, pull: Tensor) -> Tensor:
+        """[chunk] inf where a teacher's distribution, or a multiple of it, has mass on such a token; else 0."""
+        mass = torch.mv(pull, self._flags.to(pull.dtype))
+        return torch.zeros_like(mass).masked_fill_(mass > 0, math.inf)
 
 
 class _Gradients:
@@ -150,7 +173,7 @@ def _space(hidden: Tensor, vocab: int, parts: Sequence[slice]) -> list[Tensor]:
 
 def _chunk(
     logits: Tensor, gold: Tensor, total: Tensor, smoothing: float, mix: Mix, rows: slice, gate: Tensor | None,
-    scratch: Scratch, gradients: bool,
+    scratch: Scratch, gradients: bool, never: _Impossible | None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """One chunk -> its [3] sums, and the gradient [chunk, vocab] on its logits, which lies in `scratch`.
 
@@ -163,9 +186,13 @@ def _chunk(
         if mix.target is None:
             raise ValueError("a weight above 0 needs what a teacher predicts")
         rest, pull, push = mix.target.kd(rows, logits, scratch, gate is not None)
+        if never is not None:
+            infinite = never.wanted(pull)
+            rest = rest + (infinite if rest.dim() else infinite.sum())
     p = torch.softmax(logits, dim=-1, out=scratch[0])
     log_z = logits.amax(-1) - p.amax(-1).log()  # the likeliest token has p = exp(z) / Z, far from underflow
-    nll = log_z - logits.gather(-1, gold[:, None])[:, 0]
+    at_gold = logits.gather(-1, gold[:, None])[:, 0]
+    nll = log_z - (at_gold if never is None else never.gold(at_gold, gold))
     ce = nll if smoothing == 0 else (1 - smoothing - other) * nll + other * (vocab * log_z - total)
     kd = rest.sum() + push * log_z.sum() if gate is None else (gate * (rest + push * log_z)).sum()
     sums = torch.stack([ce.sum(), kd, nll.sum()])

@@ -40,6 +40,9 @@ def ce_loss(student_logp: Tensor, gold: Tensor, smoothing: float) -> Tensor:
     """L_ce (Eq. 1) against the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other.
 
     This is fairseq's form, which the paper's numbers come from; torch's eps / V form equals it at eps V / (V - 1).
+    A token whose logit is -inf cannot be predicted. With eps = 0 it costs nothing unless it is gold. With eps > 0 the
+    target gives it mass, so the loss is infinite, by definition; the gradient is finite all the same. Whoever masks
+    tokens therefore trains with label_smoothing=0, or gives them a finite logit, such as -100.
     [tokens, vocab] log-probabilities, [tokens] -> [] nats, summed.
     """
     if smoothing == 0:
@@ -52,9 +55,11 @@ def kd_loss(student_logp: Tensor, teacher_p: Tensor) -> Tensor:
     """L_kd (Eq. 3): -sum_w p_T(w) log p_S(w), full vocabulary, temperature 1.
 
     Cross-entropy, not KL: the gradient is the same, the value is larger by the teacher's entropy. No gradient flows to
-    the teacher, even from a distribution that carries one. [tokens, vocab] both -> [] nats, summed.
+    the teacher, even from a distribution that carries one. A token with p_T = 0 costs nothing, even where log p_S is
+    -inf; with p_T > 0 and p_S = 0 the loss is infinite. [tokens, vocab] both -> [] nats, summed.
     """
-    return -(teacher_p.detach() * student_logp).sum()
+    p = teacher_p.detach()
+    return -(p * student_logp.masked_fill(p == 0, 0)).sum()
 
 
 def pmd_loss(ce: Amount, kd: Amount, alpha: float) -> Amount:

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pmd_lite.config import DistillConfig
-from pmd_lite.config_rivals import TeacherConfig
+from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
 from pmd_lite.distillation.mutual import NoDistillation
 from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pmd_lite.config import DistillConfig
-from pmd_lite.config_rivals import TeacherConfig
+from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
 from pmd_lite.distillation.mutual import NoDistillation
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k

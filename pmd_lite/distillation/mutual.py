@@ -55,6 +55,10 @@ class NoDistillation:
         """All tokens count fully."""
         return torch.ones_like(student_gold_logp)
 
+    def interval(self, clock: Clock) -> int:
+        """T: updates between two decisions of the strategies that make any."""
+        return self.config.update_every or max(1, round(self.config.update_epochs * clock.epoch))
+
     def due(self, clock: Clock) -> bool:
         """Never."""
         return False
@@ -102,7 +106,7 @@ class UniPMD(NoDistillation):
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch."""
-        return clock.every(self.config.update_every, clock.start)
+        return clock.every(self.interval(clock), clock.start)
 
     def update(self, probe: Probe) -> Events:
         """Compare the students' dev losses pair by pair."""

@@ -52,10 +52,10 @@ class TeacherStates:
         return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
 
     def kept(self) -> Target:
-        """The same for several students in turn: projected once, if that takes at most 64 MiB."""
-        if sum(len(part.hidden) * len(part.output.weight) for part in self.parts[:1]) > 2**24:
-            return self
-        return TeacherProbs(self.probs(slice(None)))
+        """The same for several students in turn: projected once, if that is `worth_keeping`."""
+        if all(worth_keeping(len(part.hidden), len(part.output.weight)) for part in self.parts):
+            return TeacherProbs(self.probs(slice(None)))
+        return self
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class TeacherProbs:
     def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
         """[chunk] log-probability of the gold tokens."""
         return self.p[rows].gather(-1, gold[:, None])[:, 0].log()
+
+
+def worth_keeping(tokens: int, vocab: int) -> bool:
+    """Whether a batch's probabilities, [tokens, vocab] in fp32, take at most 64 MiB."""
+    return tokens * vocab <= 2**24
 
 
 def teacher_states(

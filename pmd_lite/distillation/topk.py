@@ -52,11 +52,11 @@ def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
         student_logp: [tokens, vocab]. Logits serve as well: a softmax does not see a constant added to a row.
         target: q is the softmax of its k logits alone, at the same temperature.
         temperature: theta > 0. p is the student's softmax at theta over the whole vocabulary.
-    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3.
+    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3. A token with q = 0 costs nothing, as there.
     """
     q = probs(target.logits.detach() / temperature)
     logp = log_probs(student_logp / temperature).gather(-1, target.ids)
-    return -(temperature**2) * (q * logp).sum()
+    return -(temperature**2) * (q * logp.masked_fill(q == 0, 0)).sum()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """BLEU and chrF by sacreBLEU, always over detokenised text and always with the signature beside the number.
 
 A BLEU score without its tokenizer is not a number one can compare: Chinese split by the default tokenizer is one long
-word per sentence. The tokenizer therefore follows from the target language here and is never guessed by the caller.
+word per sentence. The tokenizer therefore follows from the target language (tokenizers.py), unless one is asked for.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Literal
 from sacrebleu import BLEU, CHRF
 from sacrebleu.significance import PairedTest, Result
 
+from pmd_lite.config import Tokenize
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tokenizers import bleu_metric, tokenizer_for
 
-# Two-letter codes as in WMT and TED, three-letter codes as in the toy languages. All others use mteval's 13a.
-_TOKENIZERS = {
-    "zh": "zh", "zho": "zh", "chi": "zh", "cmn": "zh",
-    "ja": "ja-mecab", "jpn": "ja-mecab",
-    "ko": "ko-mecab", "kor": "ko-mecab",
-}  # fmt: skip
+__all__ = [
+    "Score", "SystemRow", "chrf_only", "compare_systems", "corpus_bleu", "exact_match", "tokenizer_for"
+]  # fmt: skip
+
 _TEST_TYPES: dict[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "randomisation": "ar"}
 _LOCK = threading.Lock()
 
@@ -55,30 +55,31 @@ class SystemRow:
     signature: str
 
 
-def tokenizer_for(trg_lang: str) -> str:
-    """Name of the sacreBLEU tokenizer for one target language, such as "zh" or "tr" ("zh_cn" counts as "zh").
-
-    Raises UserError for a language pair: "en-zh" must not silently be scored as if it were not Chinese.
-    """
-    if not trg_lang or "-" in trg_lang:
-        raise UserError(f'"{trg_lang}" is not one target language. Give the language alone, for example "zh".')
-    return _TOKENIZERS.get(trg_lang.lower().split("_")[0], "13a")
-
-
-def corpus_bleu(hyps: Sequence[str], refs: Sequence[str], trg_lang: str) -> Score:
+def corpus_bleu(
+    hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokenize: Tokenize = "auto"
+) -> Score:  # fmt: skip
     """Score detokenised translations against one reference each: cased BLEU and chrF2.
+
+    tokenize: the tokenizer of BLEU; "auto" is the one that fits the language (`tokenizer_for`).
 
     Smoothing is sacreBLEU's default ("exp"): a precision of zero counts as half of one match, then a quarter, and so
     on. It matters only for very poor or very few translations. sacreBLEU logs a warning if the text looks tokenised.
 
-    Raises UserError if the lists are empty, differ in length or hold anything but strings, or if the tokenizer of the
-    language is not installed.
+    Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
+    tokenizer is not installed (then `chrf_only` still works).
     """
     _check_lines(hyps, refs, "translations")
-    bleu, chrf = _bleu_metric(trg_lang), CHRF()
+    bleu = bleu_metric(trg_lang, tokenize)
     bleu_score = float(bleu.corpus_score(hyps, [refs]).score)
-    chrf_score = float(chrf.corpus_score(hyps, [refs]).score)
-    return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()))
+    chrf_score, chrf_signature = chrf_only(hyps, refs)
+    return Score(bleu_score, chrf_score, str(bleu.get_signature()), chrf_signature)
+
+
+def chrf_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
+    """chrF2 (0..100) and its signature: n-grams of characters, so that no tokenizer is needed (Popovic 2015)."""
+    _check_lines(hyps, refs, "translations")
+    chrf = CHRF()
+    return float(chrf.corpus_score(hyps, [refs]).score), str(chrf.get_signature())
 
 
 def exact_match(hyps: Sequence[str], refs: Sequence[str]) -> float:
@@ -97,6 +98,7 @@ def compare_systems(
     method: Literal["bootstrap", "randomisation"] = "bootstrap",
     n: int = 1000,
     seed: int = 12345,
+    tokenize: Tokenize = "auto",
 ) -> list[SystemRow]:
     """Test whether systems differ from the first one by more than the choice of test sentences explains.
 
@@ -113,7 +115,7 @@ def compare_systems(
     Raises UserError for fewer than two systems, unequal lengths, an unknown method, n < 1 or seed < 1.
     """
     _check_comparison(refs, systems, method, n, seed)
-    metric = _bleu_metric(trg_lang)
+    metric = bleu_metric(trg_lang, tokenize)
     named: list[tuple[str, Sequence[str]]] = [(name, list(hyps)) for name, hyps in systems.items()]
     with _quiet_and_seeded(seed):
         test = PairedTest(named, {"BLEU": metric}, [list(refs)], _TEST_TYPES[method], n_samples=n, n_ar_confidence=n)
@@ -154,19 +156,6 @@ def _check_comparison(
         raise UserError(f"n and seed must be 1 or more; n = {n} and seed = {seed} given.")
     for name, hyps in systems.items():
         _check_lines(hyps, refs, f'translations of "{name}"')
-
-
-def _bleu_metric(trg_lang: str) -> BLEU:
-    """BLEU with the tokenizer of the language."""
-    tokenizer = tokenizer_for(trg_lang)
-    try:
-        return BLEU(tokenize=tokenizer)
-    except RuntimeError as error:  # MeCab is an optional extra of sacreBLEU
-        extra = tokenizer.split("-")[0]
-        raise UserError(
-            f'BLEU for the target language "{trg_lang}" needs the tokenizer {tokenizer}, which is not installed. '
-            f'Run: pip install "sacrebleu[{extra}]"'
-        ) from error
 
 
 def _smallest_p(metric: BLEU, baseline: Sequence[str], hyps: Sequence[str], refs: Sequence[str]) -> float:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pmd_lite.config import Tokenize
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.bleu import _bleu_metric, _check_lines
+from pmd_lite.evaluation.bleu import _check_lines
+from pmd_lite.evaluation.tokenizers import bleu_metric
 
 SentenceStats = NDArray[np.int64]
 """[sentence, 10]: matched n-grams for n = 1..4, n-grams of the translation for n = 1..4, its length, the reference's.
@@ -47,14 +49,17 @@ class Difference:
         return "▲" if self.delta > 0 else "▼"
 
 
-def sentence_stats(hyps: Sequence[str], refs: Sequence[str], trg_lang: str) -> SentenceStats:
-    """BLEU's statistics of each translation against its reference, [sentence, 10], with the tokenizer of the language.
+def sentence_stats(
+    hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokenize: Tokenize = "auto"
+) -> SentenceStats:  # fmt: skip
+    """BLEU's statistics of each translation against its reference, [sentence, 10].
 
-    Raises UserError if the lists are empty, differ in length or hold anything but strings, or if the tokenizer of the
-    language is not installed.
+    tokenize: the tokenizer; "auto" is the one that fits the language.
+    Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
+    tokenizer is not installed.
     """
     _check_lines(hyps, refs, "translations")
-    metric = _bleu_metric(trg_lang)
+    metric = bleu_metric(trg_lang, tokenize)
     metric.effective_order = True  # changes scores of sentences, not their counts; without it sacreBLEU logs a warning
     scores = [metric.sentence_score(hyp, [ref]) for hyp, ref in zip(hyps, refs, strict=True)]
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores], dtype=np.int64)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import torch
 
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pmd_lite.model.decoding import translate_batch
+from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
@@ -29,12 +30,43 @@ def translate_ids(
     Args:
         model: in eval mode.
         sources: ids of each sentence, encoder tag and EOS included.
-        limit: longest source and target in tokens.
+        limit: longest source and target in tokens; a longer source is cut, with a warning.
         budget: padded source tokens in one batch at the most.
     """
-    sources = [list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS] for ids in sources]
+    found = search(
+        model, sources, pair, tokenizer, limit=limit, budget=budget, beam=beam, length_penalty=length_penalty
+    )
+    return [text_of(hypothesis, tokenizer) for hypothesis in found]
+
+
+def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
+    """The translation as one line."""
+    return " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+
+
+def shortened(ids: Sequence[int], limit: int) -> list[int]:
+    """What is translated of a sentence that may be longer than `limit` tokens."""
+    return list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS]
+
+
+def search(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    pair: str,
+    tokenizer: Tokenizer,
+    *,
+    limit: int,
+    budget: int,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+) -> list[Hypothesis]:
+    """The best hypothesis for each sentence; arguments as in `translate_ids`."""
+    if cut := sum(len(ids) > limit for ids in sources):
+        warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "
+                      "their ends are not translated", stacklevel=2)  # fmt: skip
+    sources = [shortened(ids, limit) for ids in sources]
     order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), i))
-    out = [""] * len(sources)
+    out = [Hypothesis([], 0.0)] * len(sources)
     device, prefix = next(model.parameters()).device, tokenizer.prefix(pair)
     banned = [UNK, *tokenizer.tags.values()]
     for rows in batches_by_length(order, [len(ids) for ids in sources], budget):
@@ -45,7 +77,7 @@ def translate_ids(
             length_penalty=length_penalty, bos=BOS, eos=EOS, pad=PAD, prefix=prefix, banned=banned,
         )  # fmt: skip
         for i, hypothesis in zip(rows, hypotheses, strict=True):
-            out[i] = " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+            out[i] = hypothesis
     return out
 
 

@@ -10,28 +10,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from pmd_lite import building
 from pmd_lite.auxiliary import bilingual_config
-from pmd_lite.building import Resources, make_distiller, make_samplers
 from pmd_lite.config import Config
+from pmd_lite.data.tokenizer import PAD
+from pmd_lite.distillation.multi_distill import MultiDistill
+from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
-from pmd_lite.methods import Method, get_method
+from pmd_lite.methods import Method, Resources, get_method, make_distiller, make_samplers, needed_runs
+from pmd_lite.model.transformer import Transformer
 from pmd_lite.planning.stand_in import Facts
-from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES
+from pmd_lite.sampling.schedule import batch_shares
+from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES, per_token
+from pmd_lite.training.snapshot import preserved_rng
+from pmd_lite.training.trial import trial_sentences
 
 
 @dataclass
 class Effort:
     """An amount of computing: target tokens through forward passes, through a teacher, forward and backward; and more.
 
-    steps: of an optimiser. sentences: translated.
+    steps: of an optimiser. sentences: translated. These are what is timed. multiply_adds: what `training.cost.Cost`
+    will say of it (the translation of the test set is not in there).
     """
 
     forward: float = 0.0
@@ -39,11 +45,7 @@ class Effort:
     backward: float = 0.0
     steps: float = 0.0
     sentences: float = 0.0
-
-    @property
-    def passes(self) -> float:
-        """In the currency of `training.cost.Cost`."""
-        return FORWARD * (self.forward + self.teacher) + FORWARD_AND_BACKWARD * self.backward
+    multiply_adds: float = 0.0
 
     def add(self, other: Effort) -> None:
         """Add another amount to this one."""
@@ -67,11 +69,13 @@ class Work:
     """Of one student."""
     helpers: list[str] = field(default_factory=list)
     """Runs that the method needs before it can begin."""
+    visits: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    """[student, pair] how often each sentence is seen over the run."""
 
     @property
-    def passes(self) -> dict[str, float]:
-        """By purpose, in the currency of a run's own `cost`."""
-        return {purpose: self.efforts[purpose].passes for purpose in PURPOSES}
+    def cost(self) -> dict[str, float]:
+        """Multiply-adds by purpose, as a run's own `cost`."""
+        return {purpose: self.efforts[purpose].multiply_adds for purpose in PURPOSES}
 
 
 def count(facts: Facts, row: Method, config: Config) -> Work:
@@ -92,20 +96,17 @@ class _Counter:
 
     def __init__(self, facts: Facts, row: Method, config: Config):
         self.facts, self.config = facts, config
-        self.n = len(facts.pairs)
+        self.n, self.per_token = len(facts.pairs), per_token(shape_of(config, facts.vocabulary))
         found = resources(self.n, len(row.samplers), config)
         self.samplers: list[Sampler] = make_samplers(row.samplers, facts.sizes, config, found)
         models = [nn.Linear(1, 1) for _ in row.samplers]
         self.distiller: Distiller = make_distiller(row.distiller, row.options, config, found)(
             models, self.n, config.distill
         )
-        train = config.train
-        epoch = max(1, math.ceil(facts.train_tokens / (train.tokens * train.accumulate)))
-        total = math.ceil(train.epochs * epoch) or train.steps
-        start = round(config.distill.resolved.start * total) if self.distiller.waits else 0
-        self.clock = Clock(0, total, epoch, start)
+        self.clock = Clock.of(config, facts.batches_per_pass, self.distiller.waits)
         efforts = {purpose: Effort() for purpose in (*PURPOSES, "translation", "auxiliary")}
-        self.work = Work(self.clock, len(row.samplers), efforts)
+        visits = torch.zeros(len(row.samplers), self.n, dtype=torch.float64)
+        self.work = Work(self.clock, len(row.samplers), efforts, visits=visits)
         self.looked: dict[int, int] = {}  # student -> the update after which its dev loss was last computed
         # Who draws a pair more often is taken to be better at it.
         self.losses = torch.stack([2 - sampler.probabilities() for sampler in self.samplers])
@@ -113,13 +114,17 @@ class _Counter:
     def run(self) -> None:
         """From the first update to the last, in the order of the trainer."""
         train, work = self.config.train, self.work
+        if isinstance(self.distiller, MultiDistill):
+            self._prepare()
         every = train.eval_every or self.clock.epoch
         plain, taught = self._update()
+        visits = self._visits()
         for step in range(1, self.clock.total + 1):
-            self.clock = Clock(step, self.clock.total, self.clock.epoch, self.clock.start)
+            self.clock = self.clock.at(step)
             work.efforts["train"].add(plain)
+            work.visits += visits
             if step > self.clock.start:
-                work.efforts["teacher"].teacher += taught
+                work.efforts["teacher"].add(taught)
             if step == self.clock.total or step % every == 0:
                 work.evaluations += 1
                 for student in range(work.students):
@@ -134,23 +139,67 @@ class _Counter:
                     changed = True
             if changed:
                 plain, taught = self._update()
+                visits = self._visits()
         work.clock = self.clock
 
-    def _update(self) -> tuple[Effort, float]:
-        """One update of every student: its training, and target tokens that pass through teachers once it distils."""
-        plain, taught = Effort(steps=len(self.samplers)), 0.0
-        for student, sampler in enumerate(self.samplers):
-            for pair, p in enumerate(sampler.probabilities().tolist()):
+    def shares(self, student: int) -> Tensor:
+        """[pair] of the micro-batches that this student draws now."""
+        return drawn_shares(self.samplers[student].probabilities(), self.facts, self.config)
+
+    def _visits(self) -> Tensor:
+        """[student, pair] how often one update shows each sentence of a pair."""
+        per_batch, sizes = (torch.tensor(x, dtype=torch.float64) for x in (self.facts.per_batch, self.facts.sizes))
+        shares = torch.stack([self.shares(student) for student in range(len(self.samplers))])
+        return self.config.train.accumulate * shares * per_batch / sizes
+
+    def _prepare(self) -> None:
+        """What Multi-Distill has its teachers compute before the first update (see `auxiliary.resources`)."""
+        effort, settings = self.work.efforts["prepare"], self.config.teacher
+        if settings.md_criterion != "loss":
+            effort.sentences += sum(self.facts.dev_sentences)
+            effort.multiply_adds += self._dev()
+        if settings.md_cache:
+            for pair, size in enumerate(self.facts.sizes):
+                tokens = size * self.facts.tokens[pair]
+                effort.teacher += tokens
+                effort.multiply_adds += self._of(pair, tokens)
+
+    def _of(self, pair: int, tokens: float, passes: float = FORWARD, projections: float | None = None) -> float:
+        """Multiply-adds of passes over target tokens of training data and the source tokens that belong to them."""
+        times = passes if projections is None else projections
+        return self.per_token.multiply_adds(tokens * self.facts.src_per_trg[pair], tokens, passes, times)
+
+    def _dev(self) -> float:
+        """Multiply-adds of one pass over the dev set, or of a greedy translation as long as the references."""
+        return self.per_token.multiply_adds(sum(self.facts.dev_src), sum(self.facts.dev), FORWARD, FORWARD)
+
+    def _taught(
+        self, student: int, pair: int, tokens: float, passes: float, listeners: int, kept: bool = False
+    ) -> Effort:
+        """What teachers and gates compute for these tokens (see `Trainer.count_teaching`)."""
+        teachers, looks = len(self.distiller.teachers(student, pair)), 2 if self.distiller.gated else 1
+        projections = 1 if kept else looks * listeners
+        spent = teachers * self._of(pair, tokens, passes, projections)
+        spent += self._of(pair, tokens, 0, (looks - 1) * listeners)
+        return Effort(teacher=passes * teachers * tokens, multiply_adds=spent)
+
+    def _update(self) -> tuple[Effort, Effort]:
+        """One update of every student: its training, and what is computed to teach it once it distils."""
+        plain, taught = Effort(steps=len(self.samplers)), Effort()
+        for student in range(len(self.samplers)):
+            for pair, p in enumerate(self.shares(student).tolist()):
                 tokens = self.config.train.accumulate * p * self.facts.batch[pair]
                 plain.backward += tokens
+                plain.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD)
                 if self.distiller.weight(student, pair):
-                    taught += tokens * len(self.distiller.teachers(student, pair))
+                    taught.add(self._taught(student, pair, tokens, FORWARD, 1))
         return plain, taught
 
     def _look(self, student: int, purpose: str) -> None:
         if self.looked.get(student) != self.clock.step:
             self.looked[student] = self.clock.step
             self.work.efforts[purpose].forward += sum(self.facts.dev)
+            self.work.efforts[purpose].multiply_adds += self._dev()
             self.work.decisions += purpose == "probe"
 
     # ---- the probe
@@ -163,7 +212,7 @@ class _Counter:
     def dev_score(self, student: int) -> Tensor:
         """0 BLEU, so that a frozen teacher is always ahead."""
         effort = self.work.efforts["probe"]
-        effort.forward += sum(self.facts.dev)
+        effort.multiply_adds += self._dev()
         effort.sentences += sum(self.facts.dev_sentences)
         self.work.decisions += 1
         return torch.zeros(self.n, dtype=torch.float64)
@@ -172,43 +221,59 @@ class _Counter:
         """All trials equally good."""
         self.work.searches += student == 0
         effort, trials = self.work.efforts["trial"], len(alphas)
-        tokens, batches = self._trial_set(student)
-        teachers = len(self.distiller.teachers(student, 0)) if bool((alphas > 0).any()) else 0
-        effort.backward += trials * tokens
-        effort.teacher += teachers * tokens * (1 if self.config.distill.resolved.rollback else trials)
-        effort.steps += trials * math.ceil(batches / self.config.train.accumulate)
+        sets, rollback = self._trial_set(student), self.config.distill.resolved.rollback
+        for pair, (tokens, _) in enumerate(sets):
+            asked = int((alphas[:, pair] > 0).sum())
+            effort.backward += trials * tokens
+            effort.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD * trials)
+            kept = rollback and asked > 1 and worth_keeping(round(self.facts.batch[pair]), self.facts.vocabulary)
+            effort.add(self._taught(student, pair, tokens, min(asked, 1) if rollback else asked, asked, kept))
+        effort.steps += trials * math.ceil(sum(batches for _, batches in sets) / self.config.train.accumulate)
         effort.forward += trials * sum(self.facts.dev)
+        effort.multiply_adds += trials * self._dev()
         return torch.ones(trials, self.n, dtype=torch.float64)
 
-    def _trial_set(self, student: int) -> tuple[float, float]:
-        """Target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and `ModelProbe`)."""
+    def _trial_set(self, student: int) -> list[tuple[float, float]]:
+        """For each pair: target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and
+        `ModelProbe`)."""
         facts, config = self.facts, self.config
         if config.distill.resolved.trial_data == "per-pair":
-            tokens = batches = 0.0
-            for pair, size in enumerate(facts.sizes):
-                one_batch = config.train.tokens // max(1, int(facts.longest[pair]))
-                chosen = min(size, max(math.ceil(config.distill.trial_ratio * size), one_batch))
-                tokens += chosen * facts.tokens[pair]
-                batches += max(1.0, chosen * facts.tokens[pair] / facts.batch[pair])
-            return tokens, batches
+            chosen = trial_sentences(facts.sizes, facts.per_batch, config.distill.trial_ratio)
+            rows = zip(chosen, facts.tokens, facts.per_batch, strict=True)
+            return [(count * each, max(1.0, count / one)) for count, each, one in rows]
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        shares = self.samplers[student].probabilities().tolist()
-        mean = sum(p * tokens for p, tokens in zip(shares, facts.batch, strict=True))
-        return updates * config.train.accumulate * mean, float(updates * config.train.accumulate)
+        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream; its own
+        draws = sum(config.train.accumulate * n * self.shares(of) for n, of in zip(mixed, (1, student), strict=True))
+        return [(n * tokens, n) for n, tokens in zip(cast(Tensor, draws).tolist(), facts.batch, strict=True)]
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
         """The same direction every time."""
         whole = self.facts.dev[pair] if split == "valid" else self.facts.sizes[pair] * self.facts.tokens[pair]
-        self.work.efforts["probe"].backward += min(float(tokens), whole)
+        used = min(float(tokens), whole)
+        self.work.efforts["probe"].backward += used
+        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD_AND_BACKWARD)
         self.work.decisions += split == "valid" and pair == 0
         return torch.ones(2)
 
     def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
         """Equally unsure of every pair."""
-        self.work.efforts["probe"].forward += (passes + 1) * min(float(tokens), self.facts.dev[pair])
+        used = min(float(tokens), self.facts.dev[pair])
+        self.work.efforts["probe"].forward += (passes + 1) * used
+        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD * (passes + 1))
         self.work.decisions += pair == 0
         logp = -torch.ones(passes, 2)
         return TokenStats(logp, -logp, torch.zeros(2, dtype=torch.int64), torch.tensor([False, True]), 1.0)
+
+
+def drawn_shares(p: Tensor, facts: Facts, config: Config) -> Tensor:
+    """[pair] of the micro-batches, for a sampler's probabilities p [pair]."""
+    return batch_shares(p, torch.tensor(facts.per_batch, dtype=torch.float64), config.train.shares)
+
+
+def shape_of(config: Config, vocabulary: int) -> Transformer:
+    """A student without any numbers in it."""
+    with torch.device("meta"), preserved_rng():
+        return Transformer(vocabulary, **asdict(config.model), pad=PAD)
 
 
 def resources(n_pairs: int, students: int, config: Config) -> Resources:
@@ -223,7 +288,7 @@ def resources(n_pairs: int, students: int, config: Config) -> Resources:
 
 def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]]:
     """The auxiliary runs of a method and what each will compute (see `pmd_lite.auxiliary.wanted`)."""
-    needs = building.needs(row.samplers, row.distiller, config)
+    needs = needed_runs(row.samplers, row.distiller, config)
     found = []
     if "plain" in needs:
         found.append(("tau=1", count(facts, get_method("tau=1"), config)))
@@ -232,7 +297,7 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
     if "bilingual" in needs:
         for pair, name in enumerate(facts.pairs):
             alone = only(facts, pair)
-            own = bilingual_config(config, alone.train_tokens, facts.train_tokens)
+            own = bilingual_config(config, alone.batches_per_pass, facts.batches_per_pass)
             found.append((name, count(alone, get_method("tau=1"), own)))
     return found
 
@@ -240,6 +305,6 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
 def only(facts: Facts, pair: int) -> Facts:
     """The facts of one pair alone."""
     one: dict[str, Any] = {
-        name: cast(Sequence[Any], value)[pair : pair + 1] for name, value in vars(facts).items() if name != "text_bytes"
+        name: value[pair : pair + 1] if isinstance(value, Sequence) else value for name, value in vars(facts).items()
     }
-    return Facts(**one, text_bytes=facts.text_bytes)
+    return Facts(**one)

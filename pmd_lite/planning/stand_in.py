@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pmd_lite.config import Config, TokenizerConfig
-from pmd_lite.data.batching import cut_split
+from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus, RawTexts
 from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
@@ -31,28 +31,43 @@ TEXT_BYTES = 4.0
 
 @dataclass(frozen=True)
 class Facts:
-    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens."""
+    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens unless it
+    says source tokens."""
 
     pairs: tuple[str, ...]
     sizes: list[int]
     """Training sentence pairs that fit into max_len."""
     tokens: list[float]
     """Of a training sentence, mean."""
-    longest: list[float]
-    """The longer side of a training pair in tokens, mean."""
-    batch: list[float]
-    """Of a micro-batch, mean."""
+    per_batch: list[float]
+    """Sentences in a micro-batch, mean (see `data.batching.Round`)."""
     dev: list[float]
     """Of the whole dev set."""
+    src_per_trg: list[float]
+    """Source tokens of a training sentence to one target token of it, mean."""
+    dev_src: list[float]
+    """Source tokens of the whole dev set."""
     dev_sentences: list[float]
     test_sentences: list[int]
     text_bytes: float
     """Bytes of one translated sentence, mean over pairs."""
+    vocabulary: int
+    """Ids of the tokenizer."""
 
     @property
     def train_tokens(self) -> float:
         """Of all training data."""
         return sum(n * tokens for n, tokens in zip(self.sizes, self.tokens, strict=True))
+
+    @property
+    def batches_per_pass(self) -> float:
+        """Micro-batches in one pass over the training data."""
+        return sum(n / one for n, one in zip(self.sizes, self.per_batch, strict=True))
+
+    @property
+    def batch(self) -> list[float]:
+        """Of a micro-batch, mean."""
+        return [sentences * tokens for sentences, tokens in zip(self.per_batch, self.tokens, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -174,19 +189,22 @@ def _facts(
         encoded.pairs,
         sizes,
         [split.trg_tokens / len(split) for split in train],
-        [float(np.maximum(split.src.lengths, split.trg.lengths).mean()) for split in train],
-        [_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
+        [_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
+        [split.src_tokens / split.trg_tokens for split in train],
+        [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
         tested,
         text,
+        encoded.tokenizer.vocab_size,
     )
 
 
-def _batch(split: EncodedSplit, size: int, budget: int) -> float:
-    """Mean target tokens of a micro-batch when the lengths in `split` are those of `size` sentences."""
+def _per_batch(split: EncodedSplit, size: int, budget: int) -> float:
+    """Mean sentences in a micro-batch when the lengths in `split` are those of `size` sentences."""
     rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # the more sentences, the fuller the batches
-    return float(split.trg.lengths[rows].sum()) / len(cut_split(split, rows, budget))
+    sides = (TokenArray(side.flat, side.starts[rows], side.lengths[rows]) for side in (split.src, split.trg))
+    return round_of(EncodedSplit(*sides), budget).per_batch
 
 
 def _spaced(text: ParallelText) -> list[tuple[str, str]]:

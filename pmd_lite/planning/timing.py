@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,8 +22,7 @@ from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.mutual import BiPMD
 from pmd_lite.model.decoding import translate_batch
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.planning.counting import Effort
+from pmd_lite.planning.counting import Effort, shape_of
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed, pick_device
@@ -192,8 +191,7 @@ class _Bench:
 
 def parameters(config: Config, vocabulary: int) -> int:
     """Parameters of one student, without making it."""
-    with torch.device("meta"), preserved_rng():
-        return Transformer(vocabulary, **asdict(config.model), pad=PAD).parameter_count()
+    return shape_of(config, vocabulary).parameter_count()
 
 
 def synchronize(device: torch.device) -> None:

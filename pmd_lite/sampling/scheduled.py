@@ -13,11 +13,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.schedule import BLOCK
 from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+
+RENEWED = 64
+"""Updates from one temperature to the next."""
 
 
 def scheduled_tau(progress: float, start: float, end: float, shape: Literal["linear", "cosine"]) -> float:
@@ -73,7 +75,7 @@ class CooldownSampler(FixedSampler):
         """Every 64 updates; a run of 64 updates or fewer stays at the first temperature."""
         # Probabilities are read when a block of draws begins. An update uses up one draw per micro-batch, so after 64
         # of them a block has just ended: renewing here throws no draw away, and renewing more often would.
-        return clock.every(BLOCK)
+        return clock.every(RENEWED)
 
     def update(self, student: int, probe: Probe) -> Events:
         """Move tau to where the clock stands. No event: p stands in every line of an evaluation."""

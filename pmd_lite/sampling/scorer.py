@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pmd_lite.config_rivals import SamplingConfig
+from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.sampling.temperature import FixedSampler
 

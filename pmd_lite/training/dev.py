@@ -7,18 +7,34 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pmd_lite.config import Config
+from pmd_lite.config import Best, Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.fused import projected_sums
 from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.evaluation.bleu import corpus_bleu
-from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.evaluation.translation import search, shortened, text_of
 from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.cost import Tokens
 from pmd_lite.training.distributed import ALONE, Group
 from pmd_lite.training.learner import Learner
+
+
+def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float], rule: Best) -> float:
+    """The number by which a student's weights are kept: those with the lowest, the earliest of equals.
+
+    Args:
+        losses: [2, pair] NLL and label-smoothed cross-entropy, nats per target token.
+        tokens: [pair] target tokens of the dev sets.
+        rule: "mean": NLL, every pair counts the same. "pooled-smoothed": the smoothed loss per token of all dev sets.
+    """
+    nll, smoothed = torch.as_tensor(losses, dtype=torch.float64)
+    if rule == "mean":
+        return float(nll.mean())
+    weight = torch.as_tensor(tokens, dtype=torch.float64)
+    return float((smoothed * weight).sum() / weight.sum())
 
 
 def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: Group = ALONE) -> Tensor:
@@ -46,18 +62,23 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
     return sums.cpu().double() / tokens
 
 
-def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> Tensor:
-    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set.
+def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> tuple[Tensor, Tokens]:
+    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set, and the tokens computed for them.
 
-    References are the decoded ids that training sees, so no text is needed. The model's mode is put back.
+    References are the decoded ids that training sees, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
+    The model's mode is put back. Raises MissingScorer when this machine lacks that tokenizer.
+    Tokens: what the encoder read, and what decoder and output layer were applied to, one by one: BOS or the forced
+    prefix, and every token found up to the one that EOS follows.
     """
-    tokenizer, scores = encoded.tokenizer, []
+    tokenizer, scores, limit = encoded.tokenizer, [], config.model.max_len
+    src_tokens = tokens = 0
     with in_mode(model, False):
         for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
             sources = [split.src[i].tolist() for i in range(len(split))]
-            found = translate_ids(
-                model, sources, pair, tokenizer, limit=config.model.max_len, budget=6 * config.train.tokens
-            )
+            found = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
+            src_tokens += sum(len(shortened(ids, limit)) for ids in sources)
+            tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in found)
             references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
-            scores.append(corpus_bleu(found, references, split_pair(pair)[1]).bleu)
-    return torch.tensor(scores, dtype=torch.float64)
+            texts = [text_of(hypothesis, tokenizer) for hypothesis in found]
+            scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
+    return torch.tensor(scores, dtype=torch.float64), Tokens(src_tokens, tokens)

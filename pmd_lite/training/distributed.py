@@ -3,14 +3,16 @@
 Every process ("rank") holds all students and plays the same plan: which pair, which sentences, which dropout follows
 from seeds alone. Of the micro-batches of an update each rank computes its share, then gradients and losses are summed
 over ranks, so all of them make the same step. What needs no sharing (samplers, weights of distillation) is computed
-everywhere from equal numbers, and rank 0's outcome holds. So the number of ranks is no part of an experiment: a run may
-go on with another number of them, and without any it is the same run, up to the order of floating-point sums.
+everywhere from equal numbers, and rank 0's outcome holds. So the number of ranks does not change a run that has begun:
+it may continue with another number of them, up to the order of floating-point sums. Only where it begins does their
+number count, if an update has fewer micro-batches than there are ranks: see `divided`.
 
 torchrun sets the environment variables that `joined` reads; `pmd_lite.launch` does so from a notebook.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from pmd_lite.config import LEAST_TOKENS, Config
 from pmd_lite.errors import UserError
 
 _PATIENCE = timedelta(days=1)
@@ -144,14 +147,24 @@ def joined(device: str = "auto") -> Iterator[Group]:
         dist.destroy_process_group()
 
 
-def check_enough_work(group: Group, accumulate: int) -> None:
-    """Raises UserError when some rank would never have a micro-batch."""
-    if group.size > accumulate:
+def divided(config: Config, processes: int) -> Config:
+    """The same with a micro-batch for every process, where an update has fewer of them; its tokens stay what they are.
+
+    8 micro-batches of 8,192 tokens become 16 of 4,096 for 16 processes (rounded down where it must be). With
+    turns="together" every process trains a student of its own, and nothing changes. Smaller micro-batches are other
+    draws of pairs, hence another run: a run is divided once, when it begins, and its config.json says how.
+    Raises UserError when a micro-batch would become too small.
+    """
+    train = config.train
+    if train.turns == "together" or processes <= train.accumulate:
+        return config
+    tokens = train.tokens * train.accumulate // processes
+    if tokens < LEAST_TOKENS:
         raise UserError(
-            f"accumulate={accumulate}: an update has fewer micro-batches than there are processes ({group.size}), and "
-            f"some would have nothing to do. Give accumulate={group.size} (tokens may shrink by as much), or start "
-            f"{accumulate}"
+            f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: {tokens} for each "
+            f"are too few. Start at most {train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens"
         )
+    return dataclasses.replace(config, train=dataclasses.replace(train, tokens=tokens, accumulate=processes))
 
 
 def shared(group: Group, states: Sequence[Any]) -> None:

@@ -29,6 +29,9 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.precision import Precision, choose
 
+_RULE = ("betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad")
+"""What decides an optimiser's step beside its moments. A state written by another class, Adam, says otherwise."""
+
 
 def derive_seed(*parts: int) -> int:
     """One 63-bit seed from several numbers; neighbouring inputs give unrelated seeds."""
@@ -66,21 +69,29 @@ def learning_rate(update: int, peak: float, warmup: int) -> float:
 
 
 class Learner:
-    """A model, its Adam state, its gradient scaler (CUDA fp16 only) and its update counter."""
+    """A model, its AdamW state, its gradient scaler (CUDA fp16 only) and its update counter."""
 
     def __init__(self, vocab_size: int, config: Config, device: torch.device, seed: int):
         self.config, self.device, self.seed, self.updates = config, device, seed, 0
         torch.manual_seed(derive_seed(seed, 0))
         self.model = Transformer(vocab_size, **asdict(config.model), pad=PAD).to(device)
-        o = config.optim
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
-            fused=device.type in ("cpu", "cuda"),
-        )  # fmt: skip
+        self.optimizer = self._new_optimizer()
         self.use(choose(config.train.precision, device, config.model.d_model))
         if config.train.compile:
             check_compiler(device)
             self._compile()
+
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        """fairseq's `adam`, which decouples weight decay from the gradient (Loshchilov and Hutter 2019).
+
+        With L2 in the gradient instead, Adam would divide the decay by the gradient's size: where that is small, and
+        losses are means over thousands of tokens, the decay would be all the model learns from.
+        """
+        o = self.config.optim
+        return torch.optim.AdamW(
+            self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
+            fused=self.device.type in ("cpu", "cuda"),
+        )  # fmt: skip
 
     def use(self, precision: Precision) -> None:
         """Compute with these numbers from now on."""
@@ -140,6 +151,7 @@ class Learner:
         """
         o = self.config.optim
         group.sum_gradients(self.model, torch.zeros(0, device=self.device) if sums is None else sums)
+        self.scaler.scale(torch.zeros((), device=self.device))  # a rank without a micro-batch has scaled no loss yet
         self.updates += 1
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = learning_rate(self.updates, o.lr, o.warmup)
@@ -171,7 +183,7 @@ class Learner:
         twin.model = copy.deepcopy(self.model)  # without compiled code
         if self.config.train.compile:
             twin._compile()
-        twin.optimizer = torch.optim.Adam(twin.model.parameters(), **_adam_arguments(self.optimizer))
+        twin.optimizer = twin._new_optimizer()
         twin.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         twin.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaler.is_enabled())
         twin.scaler.load_state_dict(self.scaler.state_dict())
@@ -184,8 +196,11 @@ class Learner:
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Inverse of `state_dict`. Moments come from the state, the rule from this version and its configuration."""
+        rule = dict(self.optimizer.defaults)
         self.optimizer.load_state_dict(state["optimizer"])
+        for group in self.optimizer.param_groups:
+            group.update({name: rule[name] for name in _RULE if name in rule})
         if self.scaler.is_enabled() and state["scaler"]:  # begun on another kind of device, perhaps without one
             self.scaler.load_state_dict(state["scaler"])
         self.updates = state["updates"]
@@ -199,7 +214,3 @@ def _mix(alpha: float, target: Target | None, mixture: Mixture | None, batch: Ba
         raise ValueError(f"alpha={alpha} needs what a teacher predicts")
     ce, kd = (float(mixture.combine(*unit, alpha)) for unit in ((1.0, 0.0), (0.0, 1.0)))
     return Mix(ce, kd, target, functools.partial(mixture.trust, batch=batch) if mixture.gated else None)
-
-
-def _adam_arguments(optimizer: torch.optim.Adam) -> dict[str, Any]:
-    return {name: optimizer.defaults[name] for name in ("lr", "betas", "eps", "weight_decay", "fused")}

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.data.batching import Batch, collate
+from pmd_lite.data.batching import Batch, Draw, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
+from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.interfaces import Clock, Target, TokenStats
 from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner, derive_seed
 from pmd_lite.training.snapshot import preserved_rng
+from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_set
-
-if TYPE_CHECKING:
-    from pmd_lite.training.trainer import Trainer
 
 _Split = Literal["train", "valid"]
 
 
 class ModelProbe:
-    """A Probe over a trainer's students.
+    """A Probe over the students of a run.
 
     With `rollback` (the paper) every call leaves weights, gradients, moments, scaler, counters, streams and random
     state bit-identical. Without it (the released code) a trial leaves its training behind. Whatever is asked here is
     entered into the run's cost.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Algorithm1):
         self._trainer = trainer
         self._losses: dict[int, tuple[int, Tensor]] = {}
         self._scores: dict[int, tuple[int, Tensor]] = {}
@@ -58,9 +57,9 @@ class ModelProbe:
         """[pair] BLEU of greedy translations of the dev set; once per update of the student."""
         learner = self._trainer.students[student].learner
         if self._scores.get(student, (-1,))[0] != learner.updates:
-            for batch in self._trainer.dev:
-                self._trainer.cost.add("probe", batch, FORWARD)
-            self._scores[student] = (learner.updates, self._trainer.dev_bleu(learner.model))
+            score, computed = self._trainer.dev_bleu(learner.model)
+            self._trainer.cost.add("probe", learner.model, computed)
+            self._scores[student] = (learner.updates, score)
         return self._scores[student][1].clone()
 
     def trial(self, student: int, alphas: Tensor) -> Tensor:
@@ -77,10 +76,12 @@ class ModelProbe:
             return self._decisive(self._score(trained, "trial"))
 
         for batch in batches:
-            trainer.cost.add("trial", batch, FORWARD_AND_BACKWARD * len(alphas))
-            asked = int((alphas[:, batch.pair] > 0).sum())  # trials side by side share what the teachers predict
-            teachers = len(trainer.distiller.teachers(student, batch.pair))
-            trainer.cost.add("trial", batch, FORWARD * teachers * (min(asked, 1) if bundle.rollback else asked))
+            trainer.cost.add("trial", learner.model, batch, FORWARD_AND_BACKWARD * len(alphas))
+            asked = int((alphas[:, batch.pair] > 0).sum())
+            # Trials side by side share the teachers' passes, and where there is room for them their projections.
+            kept = bundle.rollback and asked > 1 and worth_keeping(batch.tokens, learner.model.vocab_size)
+            passes = FORWARD * (min(asked, 1) if bundle.rollback else asked)
+            trainer.count_teaching("trial", student, batch, passes, asked, kept)
         with preserved_rng():
             salt = derive_seed(self.clock.step, student)
             results = run(learner, alphas, batches, teach, trainer.distiller, score, salt)
@@ -93,7 +94,7 @@ class ModelProbe:
         """[parameters], fp32, of the label-smoothed loss per token on a small random batch, dropout on."""
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, split, pair, tokens)
-        self._trainer.cost.add("probe", batch, FORWARD_AND_BACKWARD)
+        self._trainer.cost.add("probe", learner.model, batch, FORWARD_AND_BACKWARD)
         with preserved_rng(), in_mode(learner.model, True):
             torch.manual_seed(self._seed(student, split, pair))
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
@@ -105,14 +106,14 @@ class ModelProbe:
         """`passes` forward passes with dropout, and one without, over a few random dev sentences."""
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, "valid", pair, tokens)
-        self._trainer.cost.add("probe", batch, FORWARD * (passes + 1))
+        self._trainer.cost.add("probe", learner.model, batch, FORWARD * (passes + 1))
         top, entropy = [], []
         with preserved_rng(), in_mode(learner.model, True), torch.no_grad(), learner.autocast():
             torch.manual_seed(self._seed(student, "valid", pair))
             for _ in range(passes):
                 logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
                 top.append(logp.max(dim=-1).values)
-                entropy.append(-(logp.exp() * logp).sum(dim=-1))
+                entropy.append(torch.special.entr(logp.exp()).sum(dim=-1))  # 0 log 0 = 0
             learner.model.eval()
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = float(ce_loss(logp, batch.gold, learner.config.optim.label_smoothing)) / batch.tokens
@@ -132,7 +133,7 @@ class ModelProbe:
 
     def _score(self, learner: Learner, purpose: str) -> Tensor:
         for batch in self._trainer.dev:
-            self._trainer.cost.add(purpose, batch, FORWARD)
+            self._trainer.cost.add(purpose, learner.model, batch)
         return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs), self._trainer.group)
 
     def _decisive(self, losses: Tensor) -> Tensor:
@@ -143,12 +144,21 @@ class ModelProbe:
         if config.distill.resolved.trial_data == "per-pair":
             seed = (config.train.seed, 4, self.clock.step)
             return per_pair_trial_set(trainer.encoded, config.distill.trial_ratio, config.train.tokens, seed)
-        # The head of the coming epoch, drawn as training will draw it, and drawn again by training afterwards.
-        owner = trainer.students[student]
-        before = owner.schedule.state_dict(), [stream.state_dict() for stream in owner.streams]
-        updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        batches = [draw.batch() for _ in range(updates) for draw in owner.draw(config.train.accumulate)]
-        owner.schedule.load_state_dict(before[0])
-        for stream, state in zip(owner.streams, before[1], strict=True):
-            stream.load_state_dict(state)
-        return batches
+        return self._head(student)
+
+    def _head(self, student: int) -> list[Batch]:
+        """The first updates of the coming epoch, which training draws again afterwards.
+
+        As released, model_1's are of both streams: every second update, from the first on, is one of model_2's, and
+        what model_1 would have drawn in its place is left out.
+        """
+        config, students = self._trainer.config, self._trainer.students
+        own, size = students[student], config.train.accumulate
+        before = [(one, one.position()) for one in students]
+        draws: list[Draw] = []
+        for update in range(int(config.distill.trial_ratio * self.clock.epoch) + 1):
+            mine = own.draw(size)
+            draws += students[1].draw(size) if student == 0 and update % 2 == 0 else mine
+        for one, position in before:
+            one.go_to(position)
+        return [draw.batch() for draw in draws]

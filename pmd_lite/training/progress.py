@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal, TextIO
 
 from tqdm import tqdm
+
+from pmd_lite.interfaces import Clock
 
 Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 
@@ -17,16 +18,16 @@ class Progress:
     """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
     def __init__(
-        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0, where: Path | None = None
+        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0,
+        redraw: Callable[[], None] | None = None,
     ):
-        """where: the run directory, for the dashboard; without one, or outside notebooks, it is lines."""
+        """redraw: draws the dashboard anew; without one (outside notebooks) show="dashboard" is lines."""
         if show == "auto":
             show = "bar" if sys.stderr.isatty() else "lines"
         self.recorded: Callable[[], None] = lambda: None
         """To be called when metrics.jsonl has new lines."""
         if show == "dashboard":
-            shown = _dashboard(where)
-            show, self.recorded = ("off", shown) if shown else ("lines", self.recorded)
+            show, self.recorded = ("off", redraw) if redraw else ("lines", self.recorded)
         self.show, self.name, self.pairs, self.total = show, name, pairs, total
         self._bar: tqdm[None] | None = None
         if show == "bar":
@@ -76,13 +77,20 @@ class Progress:
             self._bar.close()
 
 
-def _dashboard(where: Path | None) -> Callable[[], None] | None:
-    """What draws the dashboard of a run in this notebook, and draws it anew when called again."""
-    if where is None or "IPython" not in sys.modules:
-        return None
-    from pmd_lite.teaching.dashboard import live
+def describe_passes(
+    clock: Clock, pairs: Sequence[str], visits: Sequence[Sequence[float]], so_far: bool = False
+) -> list[str]:
+    """In words: how long an epoch is, and how often a sentence is seen over the run, or has been so far.
 
-    return live(where)
+    visits: [student][pair] times that each sentence of the pair is seen.
+    """
+    epochs = f"{clock.total / clock.epoch:,.1f}".removesuffix(".0")
+    lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
+    for i, row in enumerate(visits):
+        seen = ", ".join(f"{pair} {times:.3g}" for pair, times in zip(pairs, row, strict=True))
+        who = f"model_{i + 1} " if len(visits) > 1 else ""
+        lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {seen}")
+    return lines
 
 
 def _clock(seconds: float) -> str:

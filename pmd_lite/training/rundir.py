@@ -18,17 +18,29 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pmd_lite.config import Config
+from pmd_lite.disk import explained, read_json, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError
-from pmd_lite.training.disk import explained
 from pmd_lite.training.weights import read_state, read_weights, save_weights
+
+FORMAT = 2
+"""What the numbers of a run mean; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) a
+share of sentences, weight decay is decoupled. Runs of format 1 have no such number."""
+
+
+def caution(stored: Mapping[str, Any]) -> str:
+    """What a caption must add when results were stored by a version whose numbers meant something else; else ""."""
+    if stored.get("format", 1) == FORMAT:
+        return ""
+    return ". These runs were made by an older version; docs/methods.md says what was wrong then"
 
 
 def _lock(descriptor: int) -> None:
@@ -41,60 +53,6 @@ def _lock(descriptor: int) -> None:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _sync(path: Path) -> None:
-    """Flush a file or directory to disk. Raises OSError when a file's bytes do not get there.
-
-    Directories cannot be opened on Windows, where rename is durable enough, and some file systems cannot flush them.
-    """
-    folder = path.is_dir()
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if not folder and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # no flushing here at all
-            raise
-
-
-def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
-    """`write` fills a temporary file that then replaces `path` in one step. Raises UserError if the disk refuses it."""
-    temporary = path.with_name(path.name + ".tmp")
-    with explained(path):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(temporary)
-            _sync(temporary)
-            os.replace(temporary, path)
-        except Exception:
-            _remove(temporary)  # half a file would take up room on a full disk
-            raise
-    _sync(path.parent)
-
-
-def _remove(path: Path) -> None:
-    """Delete a file or directory as far as the system lets us."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    with suppress(OSError):
-        path.unlink()
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Atomic, readable JSON."""
-    write_atomic(path, lambda p: p.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"))
-
-
-def read_json(path: Path) -> Any:
-    """Raises UserError when the file is absent or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is absent or damaged ({error}); is this a run directory?") from None
 
 
 class RunDir:
@@ -164,7 +122,7 @@ class RunDir:
         return events
 
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """The weights with a student's lowest mean dev loss so far."""
+        """A student's best weights so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
         write_atomic(target, lambda p: save_weights(model, p))
 
@@ -183,9 +141,9 @@ class RunDir:
                 shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
                 os.replace(building, final)
             except Exception:
-                _remove(building)
+                remove(building)
                 raise
-        _sync(self.checkpoints)
+        sync(self.checkpoints)
         write_atomic(self.checkpoints / "LATEST", lambda p: p.write_text(name, encoding="utf-8"))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
@@ -199,7 +157,7 @@ class RunDir:
         with open(folder / "state.pt", "wb") as file:  # open, so that torch does not hide what the disk says
             torch.save(state, file)
         for path in folder.iterdir():
-            _sync(path)
+            sync(path)
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
@@ -279,3 +237,50 @@ class Onlooker(RunDir):
 
     def truncate_metrics(self, size: int) -> None:
         """Nothing."""
+
+
+def refuse_foreign(path: Path) -> None:
+    """A directory that holds other things than a run is left alone."""
+    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
+    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; choose another out directory")
+    if there and "config.json" not in there:
+        raise UserError(f"{path} is not empty and holds no run; choose another out directory")
+
+
+def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
+    """Make the run directory, or check that the run in it is the one asked for. free: fields of train not looked at."""
+    if not (rundir.path / "config.json").exists():
+        write_json(rundir.path / "config.json", wanted)
+        return
+    if resume == "never":
+        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
+    there = rundir.config
+    if there.get("format", 1) != FORMAT:
+        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
+                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
+                        "train, choose another out directory")  # fmt: skip
+    known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
+    there["config"] = json.loads(json.dumps(known))
+    there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
+    there.setdefault("init", None)  # older runs all started from random weights
+    if there["init"] and wanted["init"]:
+        there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
+    there |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
+    for name in {"device"} | free:  # and a run may move to another machine
+        there["config"]["train"][name] = wanted["config"]["train"][name]
+    differing = sorted(_differing(there, wanted))
+    if differing:
+        raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "
+                        "or give the settings of its config.json to go on")  # fmt: skip
+
+
+def _differing(a: Any, b: Any, where: str = "") -> list[str]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return [
+            name
+            for key in a.keys() | b.keys()
+            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
+        ]
+    return [] if a == b else [where]

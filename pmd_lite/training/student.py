@@ -15,10 +15,12 @@ from pmd_lite.data.batching import Draw, PairStream
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
-from pmd_lite.sampling.schedule import PairSchedule
+from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.training.learner import Learner, derive_seed
 
 _NEVER = 2**62
+Position = tuple[dict[str, Any], list[dict[str, Any]]]
+"""States of a student's schedule and of its streams."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Student:
         self.streams = [
             PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
         ]
+        self._shares = train.shares
+        self._per_batch = torch.tensor([stream.round.per_batch for stream in self.streams], dtype=torch.float64)
         self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
         self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
         self.best, self.best_step, self.stale = math.inf, 0, 0
@@ -57,8 +61,29 @@ class Student:
 
     def draw(self, micro_batches: int) -> list[Draw]:
         """Alg. 1, lines 4-5, once for each micro-batch of an update."""
-        probabilities = self.sampler.probabilities()
+        probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
         return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+
+    def position(self) -> Position:
+        """Where this student stands in its data."""
+        return self.schedule.state_dict(), [stream.state_dict() for stream in self.streams]
+
+    def go_to(self, position: Position) -> None:
+        """Draw next what followed on `position`."""
+        self.schedule.load_state_dict(position[0])
+        for stream, saved in zip(self.streams, position[1], strict=True):
+            stream.load_state_dict(saved)
+
+    @property
+    def batches_per_pass(self) -> float:
+        """Micro-batches in which every sentence of every pair is seen once."""
+        return sum(stream.round.batches_per_pass for stream in self.streams)
+
+    def expected_visits(self, micro_batches: int) -> list[float]:
+        """[pair] how often each sentence is seen in so many draws, if the sampler stays as it is now."""
+        shares = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares).tolist()
+        rows = zip(shares, self.streams, strict=True)
+        return [micro_batches * share / stream.round.batches_per_pass for share, stream in rows]
 
     def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
         """Enter the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
@@ -101,7 +126,7 @@ class Student:
         """All but the weights."""
         return {
             "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
-            "schedule": self.schedule.state_dict(), "streams": [s.state_dict() for s in self.streams],
+            **dict(zip(("schedule", "streams"), self.position(), strict=True)),
             "sums": self.sums, "tokens": self.tokens,
             "best": self.best, "best_step": self.best_step, "stale": self.stale,
         }  # fmt: skip
@@ -110,9 +135,7 @@ class Student:
         """Inverse of `state_dict`."""
         self.learner.load_state_dict(state["learner"])
         self.sampler.load_state_dict(state["sampler"])
-        self.schedule.load_state_dict(state["schedule"])
-        for stream, saved in zip(self.streams, state["streams"], strict=True):
-            stream.load_state_dict(saved)
+        self.go_to((state["schedule"], state["streams"]))
         self.sums.copy_(state["sums"])
         self.tokens.copy_(state["tokens"])
         self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.data.batching import Batch, collate, cut_split
+from pmd_lite.data.batching import Batch, collate, cut_split, round_of
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.targets import TeacherStates
 from pmd_lite.interfaces import Mixture, Target
@@ -25,18 +25,30 @@ Teach = Callable[[Batch], Target]
 Score = Callable[[Learner], Tensor]
 
 
+def trial_sentences(sizes: Sequence[int], per_batch: Sequence[float], ratio: float) -> list[int]:
+    """[pair] sentences in D_trial: rho of every pair's, but at least one batch, so that each pair has a say.
+
+    Args:
+        sizes: [pair] training sentences.
+        per_batch: [pair] sentences in a batch as training cuts it (`data.batching.Round`); a pair that is smaller than
+            a batch goes round again until it fills one, here as in training.
+        ratio: rho.
+    """
+    return [max(math.ceil(ratio * n), int(one)) for n, one in zip(sizes, per_batch, strict=True)]
+
+
 def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: tuple[int, ...]) -> list[Batch]:
-    """D_trial: rho of every pair's training sentences, but at least one batch's worth, so that each pair has a say.
+    """D_trial: the share rho of every pair's training sentences (see `trial_sentences`), drawn at random.
 
     The batches of all pairs are shuffled together. The same seed gives the same set.
     """
     rng = np.random.default_rng(seed)
     chosen: list[tuple[int, np.ndarray]] = []
-    for pair, split in enumerate(encoded.train):
-        lengths = np.maximum(split.src.lengths, split.trg.lengths)
-        one_batch = budget // max(1, int(lengths.mean()))
-        count = min(len(split), max(math.ceil(ratio * len(split)), one_batch))
-        rows = rng.permutation(len(split))[:count]
+    per_batch = [round_of(split, budget).per_batch for split in encoded.train]
+    for pair, count in enumerate(trial_sentences(encoded.sizes, per_batch, ratio)):
+        split = encoded.train[pair]
+        rounds = math.ceil(count / len(split))
+        rows = np.concatenate([rng.permutation(len(split)) for _ in range(rounds)])[:count]
         chosen += [(pair, batch) for batch in cut_split(split, rows, budget)]
     return [collate(encoded.train[chosen[i][0]], chosen[i][1], chosen[i][0]) for i in rng.permutation(len(chosen))]
 

@@ -1,0 +1,227 @@
+"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | export | show | ..."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import tyro
+from tyro.conf import arg
+
+from pmd_lite import api
+from pmd_lite.cli import commands, data
+from pmd_lite.comparing.entries import parse_settings
+from pmd_lite.config import (
+    PRESETS,
+    Config,
+    DistillConfig,
+    ModelConfig,
+    OptimConfig,
+    SamplingConfig,
+    TeacherConfig,
+    TokenizerConfig,
+    TrainConfig,
+    preset,
+)
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.scoring import said_beside
+from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
+from pmd_lite.processes import launch
+from pmd_lite.training.progress import Show
+from pmd_lite.training.trainer import Interrupted
+
+Words = tuple[str, ...]
+ABOUT = """Pareto Mutual Distillation for multilingual translation.
+
+First steps:  python -m pmd_lite train                      Auto-PMD on the toy languages, a few minutes
+              python -m pmd_lite train --method tau=1       one plain model
+              python -m pmd_lite estimate --preset small    what a run would take here: hours, memory, disk
+              python -m pmd_lite show runs/*                the scores side by side
+              python -m pmd_lite methods                    every baseline and variant
+              python -m pmd_lite compare --methods tau=1 tau=5 lssd auto-pmd --seeds 1 2
+"""
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """What a run is: its corpus, its method and every field of its configuration."""
+
+    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail"
+    """A toy world (longtail, toy, hard) or the directory of a corpus."""
+    method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
+    """A row of `python -m pmd_lite methods`, or tau=X."""
+    preset: Annotated[str, arg(aliases=["-p"])] = "toy"
+    """toy, small, ted8 or wmt6: the defaults of all the options below. In ted8 and wmt6 some of them depend on the
+    direction of the corpus, the method and --fidelity; shown are those of auto-pmd into English."""
+    direction: Literal["m2o", "o2m"] | None = None
+    """Turn the pairs round: many into one, or one into many."""
+    strict: bool = True
+    """Refuse a corpus with an unsound line; --no-strict leaves such lines out."""
+    samplers: Words = ()
+    """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
+    tau: float = 5.0
+    """Temperature of the student that favours small languages."""
+    train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
+    distill: Annotated[DistillConfig, arg(name="")] = DistillConfig()
+    sampling: Annotated[SamplingConfig, arg(name="")] = SamplingConfig()
+    teacher: Annotated[TeacherConfig, arg(name="")] = TeacherConfig()
+    optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
+    model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """Options that the command line names: they count even where they say what the preset says."""
+
+    @classmethod
+    def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
+        """Arguments whose defaults are a preset's."""
+        if name not in PRESETS:
+            raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+        c = preset(name)
+        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
+                   optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What the arguments change of their preset: values by full name, such as train.steps."""
+        default, changed = preset(self.preset), {}
+        for section in fields(Config):
+            before, mine = getattr(default, section.name), getattr(self, section.name)
+            parts = [field.name for field in fields(mine)] if is_dataclass(mine) else [""]
+            for part in parts:
+                values = [getattr(of, part) if part else of for of in (before, mine)]
+                # --tokenizer.tau and --tokenizer.kind keep their section's name, the others have none
+                option = f"{section.name}.{part}" if section.name == "tokenizer" else part or section.name
+                if values[0] != values[1] or option in self.named:
+                    changed[f"{section.name}.{part}" if part else section.name] = values[1]
+        return changed
+
+    def load(self) -> Corpus:
+        """The corpus; what its checks found goes to stderr."""
+        corpus = api.load_corpus(self.corpus, direction=self.direction, strict=self.strict)
+        for warning in corpus.warnings:
+            print(f"note: {warning}", file=sys.stderr)
+        return corpus
+
+
+@dataclass(frozen=True)
+class TrainArguments(RunArguments):
+    """Train one method on one corpus, then translate and score its test sets."""
+
+    out: Path | None = None
+    """Run directory; by default runs/CORPUS-METHOD-seedN. A run begun there is continued."""
+    resume: Literal["auto", "never"] = "auto"
+    """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
+    show: Show = "auto"
+    """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
+    use: tuple[Path, ...] = ()
+    """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
+    init: Path | None = None
+    """A checkpoint written by `import` that every student starts from; it brings its tokenizer and its shape."""
+    processes: int = 1
+    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well. An
+    update with fewer micro-batches (accumulate) becomes one with a smaller one for each, when the run begins."""
+
+    def run(self) -> None:
+        """Train, print the table and say what to do next."""
+        words: dict[str, Any] = {
+            "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
+            "use": self.use, "init": self.init,
+        }  # fmt: skip
+        words |= self.overrides
+        if self.processes == 1:
+            run = api.train(self.load(), self.method, self.preset, **words)
+        else:
+            run = launch(self.corpus, self.method, self.preset, processes=self.processes,
+                         corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
+        if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
+            return
+        print(run.table().to_text())
+        print("\n".join(said_beside([run.scores])))
+        print("\nFigures:")
+        commands.draw([run], [run])
+        print(f"Side by side with other runs: python -m pmd_lite show {run.path} OTHER ... --figures")
+
+
+@dataclass(frozen=True)
+class EstimateArguments(RunArguments):
+    """Hours, memory and disk of a run on this machine, before it begins."""
+
+    sizes: Words = ()
+    """Instead of a corpus that is not here yet: pair=training pairs, such as fr-en=3000000 de-en=1500000."""
+    mean_tokens: float = MEAN_TOKENS
+    """With --sizes: tokens of a sentence."""
+    init: Path | None = None
+    """A checkpoint written by `import`, for a run that will start from it."""
+    processes: int = 1
+    """Processes that will share the run: an update with fewer micro-batches is divided. Hours stay those of one."""
+    tokens_per_second: float | None = None
+    """Target tokens at which another machine trains one plain model; then nothing is timed here."""
+    seconds: float = 10.0
+    """About how long to measure."""
+
+    def run(self) -> None:
+        """Measure, and print the table."""
+        found = estimate(
+            None if self.sizes else self.load(), self.method, self.preset, samplers=self.samplers or None,
+            sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
+            tokens_per_second=self.tokens_per_second, seconds=self.seconds, init=self.init,
+            processes=self.processes, **self.overrides,
+        )  # fmt: skip
+        print(found.to_text())
+
+
+def _preset_of(words: list[str]) -> str:
+    """The value of --preset, wherever it stands: it decides the defaults that --help shows."""
+    for i, word in enumerate(words):
+        if word in ("--preset", "-p") and i + 1 < len(words):
+            return words[i + 1]
+        if word.startswith("--preset="):
+            return word.partition("=")[2]
+    return "toy"
+
+
+def _named(words: list[str]) -> tuple[str, ...]:
+    """The options among the words, by the names of their fields: --no-rollback and --rollback=False name rollback."""
+    options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
+    return tuple(option.removeprefix("no_") for option in options)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        chosen = _preset_of(words)
+        named = _named(words)
+        to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
+
+        def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
+            """Train one method on one corpus, then translate and score its test sets."""
+            arguments.run()
+
+        def plan(arguments: Annotated[EstimateArguments, arg(name="")] = to_estimate) -> None:
+            """Time a few steps of a run on this machine and say what all of it will take: hours, memory, disk."""
+            arguments.run()
+
+        table: dict[str, Any] = {
+            "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
+            "export": commands.export, "import": commands.import_, "show": commands.show, "data": data.data,
+            "methods": commands.methods, "compare": commands.compare,
+        }  # fmt: skip
+        tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
+    except Interrupted as stopped:
+        print(f"\npmd_lite: {stopped}", file=sys.stderr)
+        return 130
+    except UserError as error:
+        print(f"pmd_lite: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "\npmd_lite: stopped at once; what was saved last is whole. Give the same command again to go on",
+            file=sys.stderr,
+        )
+        return 130
+    return 0

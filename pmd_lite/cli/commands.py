@@ -1,0 +1,231 @@
+"""The commands of the command line other than train; their docstrings are the help texts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from pmd_lite import api
+from pmd_lite.comparing.entries import parse_settings
+from pmd_lite.config import Tokenize
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.score_tables import score_table
+from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
+from pmd_lite.evaluation.tables import Table
+from pmd_lite.exchange.marian import import_marian
+from pmd_lite.methods import METHODS, SAMPLERS, get_method
+from pmd_lite.run import Run
+
+
+def translate(
+    run: Positional[Path],
+    pair: str,
+    file: Path | None = None,
+    student: int = 1,
+    beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
+) -> None:
+    """Translate sentences, one a line, from a file or standard input.
+
+    Args:
+        run: run directory.
+        pair: language pair the run was trained on, such as fr-en.
+        file: text file, UTF-8; standard input when absent.
+        student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
+        beam: beam width; 1 is greedy.
+    """
+    try:
+        text = file.read_text(encoding="utf-8") if file else sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({error})") from None
+    lines = text.removesuffix("\n").split("\n") if text else []
+    trained = Run(run)
+    for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam):
+        print(line)
+
+
+def _counted_from_0(run: Run, student: int) -> int:
+    if not 1 <= student <= len(run.labels):
+        raise UserError(f"--student {student}: this run has {', '.join(str(i + 1) for i in range(len(run.labels)))}")
+    return student - 1
+
+
+def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, student: int = 1) -> None:
+    """Write a trained model for Hugging Face's transformers or for CTranslate2, with a README that shows its use.
+
+    Args:
+        run: run directory.
+        to: hf or ctranslate2; each needs its package (requirements-export.txt).
+        out: new directory.
+        student: which model, 1 or 2.
+    """
+    trained = Run(run)
+    print(trained.export(to, out, _counted_from_0(trained, student)) / "README.md")
+
+
+def import_(
+    source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
+) -> None:  # fmt: skip
+    """Turn a Marian checkpoint of Hugging Face (an opus-mt) into what `train --init` starts from.
+
+    Args:
+        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        out: new directory.
+        pairs: pairs of the corpus that will be trained on, such as fr-en de-en.
+        codes: how the checkpoint calls target languages, where it is not as the pairs do, such as fr=fra.
+    """
+    named = {language: str(code) for language, code in parse_settings(codes).items()}
+    found = import_marian(source, out, pairs, named)
+    model = found.model()
+    print(f"{out}: {model.parameter_count():,} parameters, {model.vocab_size:,} ids")
+    print(f"Train from it: python -m pmd_lite train --corpus DIR --preset small --lr 1e-4 --init {out}")
+
+
+def evaluate(
+    run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
+    beam: int | None = None, tokenize: Tokenize | None = None, strict: bool = True,
+) -> None:  # fmt: skip
+    """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
+
+    Args:
+        run: run directory.
+        corpus: toy world or corpus directory; by default where the run found it.
+        split: valid or test.
+        beam: beam width; by default the run's.
+        tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the scores there are. Without
+            --beam the test translations that are there are scored, not made again.
+        strict: as the run was trained (--no-strict leaves unsound lines out).
+    """
+    seen = Run(run)
+    found = _corpus_of(seen, corpus, strict)
+    if tokenize and beam is None and split == "test" and (seen.path / "scores.json").exists():
+        scores = seen.rescore(found, tokenize)
+    else:
+        scores = seen.evaluate(found, split, beam, tokenize)
+    rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
+            for metric in METRICS for name, of in scores.items()]  # fmt: skip
+    print(Table(["model", "metric", *seen.pairs], rows, best=None, digits=1).to_text())
+    print("\n".join(said_beside([scores], list(METRICS))))
+
+
+def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
+    """The corpus a run was trained on, turned the same way round."""
+    place = name or run.corpus["path"] or run.corpus["name"]
+    found = api.load_corpus(place, strict=strict)
+    return found if list(found.pairs) == run.pairs else found.reversed()
+
+
+def show(
+    runs: Positional[tuple[Path, ...]], figures: bool = False, metrics: tuple[Metric, ...] = ("bleu",)
+) -> None:  # fmt: skip
+    """Print the scores of runs side by side, and where each stands.
+
+    Args:
+        runs: one or more run directories, e.g. runs/*.
+        metrics: a table of test scores for each of these, in this order: bleu, chrf.
+        figures: also draw dev loss, distillation weights and frontier into RUN/figures (PNG and PDF).
+    """
+    if not runs:
+        raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
+    there = [path for path in runs if (path / "config.json").exists()]
+    for path in runs if there else ():  # runs/* names comparisons and caches, too
+        if path not in there:
+            print(f"note: {path} is no run", file=sys.stderr)
+    seen = [Run(path) for path in there or runs]
+    for run in seen:
+        lines = run.evaluations(0)
+        state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
+        print(f"{run.path}: {run.method.name} on {run.corpus['name']}, {state}")
+        for line in run.passes:
+            print(f"    {line}")
+    scored = [run for run in seen if (run.path / "scores.json").exists()]
+    for metric in metrics if scored else ():
+        print(score_table(scored, metric).to_text())
+    if scored:
+        print("\n".join(said_beside([run.scores for run in scored], metrics)))
+    if figures:
+        draw(seen, scored)
+
+
+def draw(seen: list[Run], scored: list[Run]) -> None:
+    """Draw what there is to draw of each run, and the frontier of all scored ones, into RUN/figures."""
+    from pmd_lite.figures.plots import save_figure
+
+    for run in seen:
+        folder = run.path / "figures"
+        if run.evaluations(0):
+            print(*save_figure(run.plot_dev_loss(), folder / "dev_loss"))
+        if len(run.labels) > 1 and run.evaluations(0):
+            print(*save_figure(run.plot_alphas(), folder / "alphas"))
+    for run in scored:
+        if run.without_bleu:
+            print(f"{run.path} is not in the frontier: {', '.join(run.without_bleu)} has no BLEU")
+    scored = [run for run in scored if not run.without_bleu]
+    if scored:
+        print(*save_figure(scored[-1].plot_frontier(*scored[:-1]), scored[-1].path / "figures" / "frontier"))
+
+
+def methods(names: Positional[tuple[str, ...]] = ()) -> None:
+    """List the methods: what they do, their samplers, cost, auxiliary runs, and BLEU reported in the paper.
+
+    Cost: forward passes F of one model for one update of all students (a backward pass is 2 F; L pairs, K passes with
+    dropout, rho the trial ratio). Reported: means over pairs; several models apart by a stroke. The figures of
+    multidds-s, multiuat, ccl-m and chi-ibr were copied by the paper from other set-ups.
+
+    Args:
+        names: only these methods.
+    """
+    rows = [get_method(name) for name in names] or list(METHODS.values())
+    what = [[row.name, " | ".join(row.samplers), row.about, row.paper] for row in rows]
+    print(Table(["method", "samplers", "what it does", "from"], what, best=None).to_text())
+    costs = [[row.name, row.passes, row.auxiliary, *row.reported] for row in rows]
+    columns = ["method", "cost in F", "auxiliary runs", "TED-8 M2O", "TED-8 O2M", "WMT-6 M2O", "WMT-6 O2M"]
+    print()
+    print(Table(columns, costs, best=None).to_text())
+    print(f"\nSamplers for any student (--samplers): tau=X, tau, {', '.join(SAMPLERS)}")
+
+
+def compare(
+    methods: Annotated[tuple[str, ...], arg(metavar="METHOD ...", help_behavior_hint="(default: all)")] = (),
+    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail",
+    preset: Annotated[str, arg(aliases=["-p"])] = "toy",
+    seeds: tuple[int, ...] = (1, 2, 3),
+    out: Path = Path("runs/compare"),
+    equal: Literal["tokens", "compute"] = "tokens",
+    reference: str = "",
+    workers: int | None = None,
+    strict: bool = True,
+    init: Path | None = None,
+    settings: Annotated[tuple[str, ...], arg(name="set")] = (),
+) -> None:
+    """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
+
+    Interrupt it at will: the same command goes on, and repeats no finished run.
+
+    Args:
+        methods: quoted, each with changes of its own: "auto-pmd samplers=tau=1,chi-ibr" "tau=1 d_model=128".
+        corpus: toy world or corpus directory.
+        preset: toy, small, ted8 or wmt6.
+        seeds: one run of every method for each.
+        out: directory of the comparison.
+        equal: the same number of updates for all, or as many as the compute of the reference method buys.
+        reference: by default the first method.
+        workers: processes at a time; by default one per core.
+        strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
+        init: a checkpoint written by `import` that all runs start from.
+        settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
+    """
+    from pmd_lite.comparing.compare import compare as run
+
+    found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
+                workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
+    print(found.table().to_text())
+    print("\n".join(found.said_beside()))
+    print()
+    print(found.cost_table().to_text())
+    print(f"\nTables and figures: {out}")
+    for name, error in found.failed.items():
+        print(f"failed: {name}: {error}")

@@ -1,0 +1,236 @@
+"""compare(): methods x seeds on one corpus, at equal tokens or at equal compute, resumable run by run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pmd_lite import auxiliary
+from pmd_lite.api import load_corpus
+from pmd_lite.comparing.comparison import Comparison
+from pmd_lite.comparing.entries import Entry, parse_entry
+from pmd_lite.config import Config, configured
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.disk import write_json
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tokenizers import check_scorers
+from pmd_lite.exchange.marian import Imported
+from pmd_lite.methods import METHODS, needed_runs
+from pmd_lite.processes import Job, run_jobs
+from pmd_lite.run import Run
+from pmd_lite.training.run_tokenizer import unlike
+
+Equal = Literal["tokens", "compute"]
+
+
+def compare(
+    corpus: str | Path = "longtail",
+    methods: Sequence[str] = tuple(METHODS),
+    seeds: Sequence[int] = (1, 2, 3),
+    preset_name: str = "toy",
+    *,
+    out: str | Path,
+    equal: Equal = "tokens",
+    reference: str = "",
+    workers: int | None = None,
+    corpus_options: dict[str, Any] | None = None,
+    init: str | Path | None = None,
+    show: bool = True,
+    **overrides: Any,
+) -> Comparison:
+    """Train every method with every seed, then write tables and figures into `out`.
+
+    Args:
+        corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
+        methods: names of the method table, each with changes of its own if you like, such as
+            "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
+        out: directory of the comparison. Give the same command again after an interruption: finished runs are not
+            repeated, the others continue. More methods or seeds can be added later.
+        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as it
+            gets for the multiply-adds of `reference` (`training.cost` says what is counted; auxiliary runs are), with
+            warm-up in proportion. What a method costs per update is measured first, by its run at equal tokens with
+            the first seed.
+        reference: the method whose compute all get; by default the first of `methods`.
+        workers: processes at a time; by default one per core.
+        init: an imported checkpoint that all runs start from, as in `train`.
+        overrides: fields of the configuration for all runs.
+    Returns: the comparison, also readable later as `Comparison(out)`. A run that fails is left out and reported.
+    Raises: UserError when the request makes no sense; nothing has been trained then.
+    """
+    plan = _Plan(
+        str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
+        overrides, Path(out), workers or max(1, len(_cores())), show, Imported(init) if init is not None else None,
+    )  # fmt: skip
+    plan.check(reference)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    results = plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
+    if equal == "compute":
+        results = plan.run_at_equal_compute(results, reference or methods[0])
+    results.save()
+    return results
+
+
+def _cores() -> set[int]:
+    """The cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything that a comparison was asked for."""
+
+    corpus: str
+    corpus_options: dict[str, Any]
+    entries: list[Entry]
+    seeds: tuple[int, ...]
+    preset_name: str
+    overrides: dict[str, Any]
+    out: Path
+    workers: int
+    show: bool
+    start: Imported | None
+
+    def check(self, reference: str) -> None:
+        """Whatever can be known to be wrong before hours of training."""
+        texts = [entry.text for entry in self.entries]
+        if not texts or not self.seeds:
+            raise UserError("compare takes at least one method and one seed")
+        if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
+            raise UserError("a method or a seed is named twice")
+        if reference and reference not in texts:
+            raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
+        for entry in self.entries:
+            one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
+            if entry.row and one != other:
+                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
+                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
+        wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
+        if len(wanted) > 1:
+            raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
+                            "compared; give one to all methods (--set tokenize=13a)")  # fmt: skip
+        check_scorers(self.texts.pairs, wanted.pop())
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus that `corpus` names."""
+        return load_corpus(self.corpus, **self.corpus_options)
+
+    def config(self, entry: Entry, seed: int) -> Config:
+        """The configuration of one run."""
+        words = {**self.overrides, **entry.overrides, "seed": seed}
+        config = configured(self.preset_name, self.texts.direction, entry.row.name, words)
+        return self.start.configure(config, words) if self.start else config
+
+    def job(self, entry: Entry, seed: int, folder: str, **words: Any) -> dict[str, Any]:
+        """Arguments of `train` for one run."""
+        return {
+            "corpus": self.corpus, "corpus_options": self.corpus_options, "method": entry.method,
+            "samplers": entry.samplers, "preset_name": self.config(entry, seed),
+            "out": entry.path(self.out / folder, seed), **self._common, **words,
+        }  # fmt: skip
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """Arguments of `train` for every run: one vocabulary, and one start."""
+        return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
+
+    def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
+        """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
+        first: list[Job] = []
+        second: list[Job] = []
+        for seed in seeds:
+            for entry in self.entries:
+                needs = needed_runs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
+                if not needs or entry.overrides:  # with settings of its own a method takes auxiliary runs of its own
+                    first.append(self.job(entry, seed, "runs"))
+                else:
+                    auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
+                    first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
+                    second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
+        mains = {entry.path(self.out / "runs", seed) for entry in self.entries for seed in seeds}
+        unique = {job["out"]: job for job in first}  # a tau=1 run may be both a row of the table and auxiliary
+        return self._run([list(unique.values()), second], "runs", seeds, mains)
+
+    def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
+        config = self.config(entry, seed)
+        tokenizer = self._tokenizer(corpus, config)
+        encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
+        jobs = []
+        for want in auxiliary.wanted(entry.row, corpus, config, encoded):
+            if want.key.startswith("bilingual"):
+                options = {**self.corpus_options, "pairs": list(want.corpus.pairs)}
+                jobs.append({
+                    "corpus": self.corpus, "corpus_options": options, "method": want.method,
+                    "preset_name": want.config, "out": self.out / "auxiliary" / f"{want.key}-seed{seed}",
+                    "score": False, **self._common,
+                })  # fmt: skip
+            else:
+                own = want.samplers is None or want.samplers == METHODS[want.method].samplers
+                text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
+                jobs.append(self.job(parse_entry(text), seed, "runs"))
+        return jobs
+
+    def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
+        """Each method for as many updates as the compute of `reference` buys it."""
+        found = {entry.text: run for entry in self.entries if (run := measured.run(entry, self.seeds[0]))}
+        if reference not in found:
+            raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
+        budget, jobs = found[reference].compute_with_auxiliary, []
+        for entry in self.entries:
+            if entry.text in found:
+                steps, total = _affordable(found[entry.text], budget), found[entry.text].clock[1]
+                for seed in self.seeds:
+                    config = auxiliary.of_length(self.config(entry, seed), steps, total)
+                    jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
+        return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
+
+    def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
+        if self.start:
+            return self.start.tokenizer
+        folder = self.out / "tokenizer"
+        if not (folder / "tokenizer.json").exists():
+            train_tokenizer(corpus, config.tokenizer).save(folder)
+        tokenizer = Tokenizer.load(folder)
+        if why := unlike(tokenizer, corpus, config.tokenizer):
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+                            f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
+        return tokenizer
+
+    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
+        self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
+        failed: dict[str, str] = {}
+        for wave in waves:
+            jobs = sorted(wave, key=_length, reverse=True)
+            outcomes = run_jobs(jobs, self.workers, stop_at_error=False, show=self.show)
+            for job, outcome in zip(jobs, outcomes, strict=True):
+                if isinstance(outcome, UserError):
+                    failed[Path(job["out"]).name] = str(outcome)
+                    print(f"FAILED {Path(job['out']).name}: {outcome}")
+        write_json(self.out / f"{folder}.json", {
+            "corpus": self.corpus, "corpus_options": self.corpus_options, "preset": self.preset_name,
+            "overrides": self.overrides, "init": str(self.start.path) if self.start else None,
+            "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
+        })  # fmt: skip
+        return Comparison(self.out, folder)
+
+
+def _affordable(run: Run, budget: int) -> int:
+    """Updates that `budget` multiply-adds buy: all but the preparations grows with them, evaluations included."""
+    fixed, made = run.cost["prepare"], run.clock[0]
+    return max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
+
+
+def _length(job: Job) -> float:
+    """A guess of how long a run takes, so that the longest begin first."""
+    row, config = METHODS.get(str(job["method"])), job["preset_name"]
+    students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
+    searches = "20 rho" in (row.passes if row else "")
+    steps = config.train.epochs * 100 or config.train.steps
+    return float(steps * config.model.d_model * students * (1 + searches))

@@ -1,0 +1,107 @@
+"""Four configurations by name: toy and small for a laptop, ted8 and wmt6 as in the paper and the released scripts.
+
+ted8 and wmt6 take some values by direction and method: `pmd_lite.config.published` has them, with their sources.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pmd_lite.config.published import LSSD_SCRIPTS, settings
+from pmd_lite.config.rivals import TeacherConfig
+from pmd_lite.config.sections import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
+from pmd_lite.errors import UserError
+
+PRESETS: dict[str, Config] = {
+    "toy": Config(
+        tokenizer=TokenizerConfig(vocab_size=400),
+        optim=OptimConfig(lr=4e-3, warmup=150),
+        train=TrainConfig(steps=2000, tokens=400, eval_every=200, beam=1),
+        distill=DistillConfig(start=0.3),
+    ),
+    "small": Config(
+        tokenizer=TokenizerConfig(vocab_size=2500, byte_fallback=True),
+        model=ModelConfig(d_model=128, ffn=512, dropout=0.2, heads=4),
+        optim=OptimConfig(lr=1.5e-3, warmup=400),
+        train=TrainConfig(steps=1500, tokens=2000, eval_every=150, beam=5),
+        distill=DistillConfig(start=0.15),
+    ),
+    "ted8": Config(
+        tokenizer=TokenizerConfig(vocab_size=8000, kind="per-language", byte_fallback=True, tags="released"),
+        model=ModelConfig(
+            512, 4, 6, 6, 1024, dropout=0.3, attention_dropout=0.3, tie="decoder", embedding_norm=True, max_len=1024
+        ),
+        optim=OptimConfig(lr=2e-3, warmup=4000, eps=1e-6),
+        train=TrainConfig(steps=0, epochs=300, tokens=8192, accumulate=8, precision="fp16", beam=5),
+        tau=3.0,
+    ),
+    "wmt6": Config(
+        tokenizer=TokenizerConfig(vocab_size=64000, byte_fallback=True, tags="released"),
+        model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True, max_len=1024),
+        optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
+        train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),
+        teacher=TeacherConfig(lssd_weight=LSSD_SCRIPTS["wmt6", "m2o"].weight),
+    ),
+}
+"""Those of ted8 and wmt6 as for Auto-PMD into English, by the paper's text."""
+
+
+def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overrides: Any) -> Config:
+    """A preset with changed fields: `preset("toy", steps=300, dropout=0.2)`.
+
+    Args:
+        direction: of the corpus (`Corpus.direction`): "m2o", "o2m" or "m2m". method: a name of the method table. On
+            them depends what ted8 and wmt6 take from `published.settings`; train, estimate and compare know both.
+        overrides: values by field name, where that is unique over all sections, or by "section.field". They win over
+            whatever the preset has.
+    Raises UserError for an unknown preset, field or value.
+    """
+    if name not in PRESETS:
+        raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+    chosen = {home_of(key): value for key, value in overrides.items()}
+    fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
+    return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
+
+
+def configured(chosen: str | Config, direction: str, method: str, overrides: Mapping[str, Any]) -> Config:
+    """What train, estimate and compare make of a preset's name, or of a whole Config, which is taken as it is.
+
+    Raises UserError for overrides of a whole Config, and for whatever `preset` refuses.
+    """
+    if isinstance(chosen, Config):
+        if overrides:
+            raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
+        return chosen
+    for key in overrides:  # "direction", too, is a word that people try here, and no field
+        home_of(key)
+    return preset(chosen, direction, method, **overrides)
+
+
+def home_of(key: str) -> str:
+    """The full name of a field: "steps" -> "train.steps"; "tau" stays. Raises UserError for an unknown one."""
+    section, _, name = key.rpartition(".")
+    sections = {f.name: f.default_factory for f in dataclasses.fields(Config) if callable(f.default_factory)}
+    if key == "tau":
+        return key
+    fields = {s: [f.name for f in dataclasses.fields(of())] for s, of in sections.items()}
+    homes = [s for s in ([section] if section else sections) if name in fields.get(s, ())]
+    if len(homes) == 1:
+        return f"{homes[0]}.{name}"
+    if key == "preset":
+        raise UserError("preset: the name of a preset is the third argument, or preset_name=")
+    known = ", ".join(f"{s}.{f}" for s in sections for f in fields[s])
+    raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}")
+
+
+def _changed(config: Config, values: Mapping[str, Any]) -> Config:
+    """`config` with fields by full name; all of a section at once, since its checks look at them together."""
+    sections: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, {})[name] = value
+    changed = sections.pop("", {})
+    for section, fields in sections.items():
+        changed[section] = dataclasses.replace(getattr(config, section), **fields)
+    return dataclasses.replace(config, **changed)

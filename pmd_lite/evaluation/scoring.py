@@ -1,0 +1,81 @@
+"""The scores of a run as plain data: what scores.json holds, and what is to be said beside the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pmd_lite.config import Tokenize
+from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu
+from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, tokenizer_for, tokenizer_of
+
+Metric = Literal["bleu", "chrf"]
+METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
+"""{field of a score: what it is called in print}."""
+Scores = dict[str, dict[str, dict[str, Any]]]
+"""{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
+None and a reason."""
+
+
+def one_line(text: str) -> str:
+    """The sentence without line ends of any kind, so that files of sentences stay parallel line by line."""
+    return " ".join(text.splitlines())
+
+
+def score_pair(hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize) -> dict[str, Any]:
+    """Scores of one pair's translations (see `Scores`). A missing tokenizer costs the BLEU of this pair alone.
+
+    Raises UserError as `corpus_bleu` does for lists that cannot be scored.
+    """
+    try:
+        return asdict(corpus_bleu(hyps, refs, split_pair(pair)[1], tokenize))
+    except MissingScorer as error:
+        chrf, signature = chrf_only(hyps, refs)
+        return {"bleu": None, "chrf": chrf, "signature": None, "chrf_signature": signature, "reason": str(error)}
+
+
+def without_bleu(scores: Scores) -> dict[str, str]:
+    """{pair: reason} of every pair that some model has no BLEU for."""
+    return {
+        pair: score.get("reason", "it was not scored")
+        for of in scores.values() for pair, score in of.items() if score["bleu"] is None
+    }  # fmt: skip
+
+
+def tokenizers_used(scores: Scores) -> dict[str, str]:
+    """{pair: the tokenizer that its BLEU was counted with}, of those pairs that have a signature."""
+    return {
+        pair: tokenizer_of(score["signature"])
+        for of in scores.values() for pair, score in of.items() if score.get("signature")
+    }  # fmt: skip
+
+
+def is_stale(scores: Scores, tokenize: Tokenize) -> bool:
+    """Whether the same translations would be scored otherwise now: with another tokenizer, or one missing before."""
+    used, lost = tokenizers_used(scores), list(without_bleu(scores))
+    if any(name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()):
+        return True
+    return bool(lost) and len(missing_scorers(lost, tokenize)) < len(lost)
+
+
+def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:
+    """Lines to print below a table: every signature once, with its pairs, and every missing BLEU with its reason."""
+    found = list(all_scores)
+    signatures: dict[tuple[str, str], list[str]] = {}
+    for metric in metrics:
+        field = "signature" if metric == "bleu" else f"{metric}_signature"
+        for pair, score in (one for scores in found for of in scores.values() for one in of.items()):
+            if score.get(field):
+                signatures.setdefault((METRICS[metric], score[field]), []).append(pair)
+    reasons: dict[str, list[str]] = {}
+    for pair, reason in (one for scores in found for one in without_bleu(scores).items()):
+        reasons.setdefault(reason, []).append(pair)
+    lines = []
+    for (name, signature), pairs in signatures.items():
+        of_one = [other for other, _ in signatures if other == name]
+        where = f" of {', '.join(dict.fromkeys(pairs))}" if len(of_one) > 1 else ""
+        lines.append(f"{name} signature{where}: {signature}")
+    lines += [f"no BLEU for {', '.join(dict.fromkeys(pairs))}: {reason}" for reason, pairs in reasons.items()]
+    return lines

@@ -1,0 +1,170 @@
+"""Trained students for other programs: a directory that Hugging Face's transformers or CTranslate2 can load.
+
+Beside the weights it holds the tokenizer and a README.md with a few lines of Python that translate text as the run
+does. The weights go through `exchange.huggingface` and `exchange.ctranslate2`, which say what fits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from sentencepiece import SentencePieceProcessor
+
+from pmd_lite.config import Config
+from pmd_lite.data.tokenizer import BOS, EOS, ESCAPES, PAD, SPECIALS, UNK, Tokenizer, split_pair
+from pmd_lite.disk import new_directory
+from pmd_lite.errors import UserError
+from pmd_lite.exchange.ctranslate2 import save_ctranslate2
+from pmd_lite.exchange.huggingface import optional, to_huggingface
+from pmd_lite.exchange.readme import CTRANSLATE2, HUGGINGFACE
+from pmd_lite.model.transformer import Transformer
+
+Target = Literal["hf", "ctranslate2"]
+
+_SPACE = "\u2581"  # what sentencepiece writes for a space
+_BYTE_NAME = "<0x123456789ABCDEF>"  # the characters of the names of byte pieces, such as <0x41>
+_BYTE = -1e5  # score of a byte piece: lower than that of any way to spell the text with real pieces
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is exported: a model in eval mode, its tokenizer, configuration and pairs, and what to call it."""
+
+    model: Transformer
+    tokenizer: Tokenizer
+    config: Config
+    pairs: Sequence[str]
+    label: str
+
+
+def export(trained: Trained, to: Target, out: str | Path) -> Path:
+    """Write the weights of a model, its tokenizer and a README into the new directory `out`; returns `out`.
+
+    Args:
+        to: "hf" for transformers' AutoModelForSeq2SeqLM and AutoTokenizer, "ctranslate2" for its Translator (float32;
+            it can round to int8 or float16 when it loads).
+    Raises: UserError when `out` exists, a package is missing, or the target has no place for something of the run;
+        nothing is left behind then.
+    """
+    out = Path(out)
+    if to not in get_args(Target):
+        raise UserError(f"to={to!r}: choose {' or '.join(map(repr, get_args(Target)))}")
+    with new_directory(out) as part:
+        words = _huggingface(trained, part) if to == "hf" else _ctranslate2(trained, part)
+        text = HUGGINGFACE if to == "hf" else CTRANSLATE2
+        for word, value in {**_words(trained), **words}.items():
+            text = text.replace(f"<<{word}>>", value)
+        (part / "README.md").write_text(text, encoding="utf-8", newline="\n")
+    return out
+
+
+def _words(trained: Trained) -> dict[str, str]:
+    """What stands in both READMEs."""
+    return {
+        "label": trained.label,
+        "pair": trained.pairs[0], "beam": str(trained.config.train.beam),
+        "length_penalty": str(trained.config.train.length_penalty), "limit": str(trained.config.model.max_len),
+    }  # fmt: skip
+
+
+def _names(tokenizer: Tokenizer) -> list[str]:
+    """[vocab] the name of each id. Raises UserError when two share one: other programs tell ids apart by name."""
+    names = [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise UserError(f"two ids are called {twice!r}, a piece of text and a tag, and other programs could not tell "
+                        "them apart. Take this text out of the training sentences and train anew")  # fmt: skip
+    return names
+
+
+def _never(tokenizer: Tokenizer) -> list[int]:
+    """The ids that `run.translate` never produces."""
+    return [PAD, UNK, BOS, *tokenizer.tags.values()]
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    """A dictionary as lines of Python."""
+    return "{\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in rows.items()) + "}"
+
+
+# ------------------------------------------------------------------------------------------------- Hugging Face
+
+
+def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
+    tokenizer = trained.tokenizer
+    if tokenizer.config.kind != "joint":
+        raise UserError("tokenizer.kind='per-language': a tokenizer of transformers cuts all languages by one model. "
+                        "Export to ctranslate2, which takes pieces, or train with kind='joint'")  # fmt: skip
+    model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
+    beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
+    model.generation_config = optional("transformers").GenerationConfig(
+        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
+        max_length=trained.config.model.max_len, bad_words_ids=[[token] for token in _never(tokenizer)],
+        num_beams=train.beam, **beams,
+    )  # fmt: skip
+    model.save_pretrained(out)
+    huggingface_tokenizer(tokenizer, trained.config.model.max_len).save_pretrained(out)
+    rows = {pair: (tokenizer.encoder_tag(pair), next(iter(tokenizer.prefix(pair)), None)) for pair in trained.pairs}
+    return {"class": type(model).__name__, "pairs": _table(rows)}
+
+
+def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:
+    """The joint tokenizer as one of transformers: the same ids for pieces and EOS, at most `limit` with one tag.
+
+    No text can forge a special token or a tag. The names of PAD, UNK, BOS and EOS begin with a space for that: where
+    the pieces are cut, spaces are U+2581 already. Where two ways to cut a text are equally probable to the last digit
+    ("....": one dot and three, or three and one), it may take the other one.
+    """
+    transformers = optional("transformers")
+    names = _names(tokenizer)
+    from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import Tokenizer as Backend
+
+    sp = SentencePieceProcessor(model_proto=tokenizer.models["joint"])
+    special = [f" {name}" for name in names[:SPECIALS]]
+    scores = [_BYTE if sp.is_byte(i) else sp.get_score(i) for i in range(sp.get_piece_size())]
+    pieces = zip([*special, *names[SPECIALS : len(scores)]], scores, strict=True)
+    backend = Backend(models.Unigram(list(pieces), unk_id=UNK, byte_fallback=tokenizer.config.byte_fallback))
+    escapes = [normalizers.Replace(character, code) for character, code in ESCAPES.items()]
+    spaces = [normalizers.Prepend(_SPACE), normalizers.Replace(" ", _SPACE)]
+    backend.normalizer = normalizers.Sequence([*escapes, *spaces])
+    unknown = "".join(set(_BYTE_NAME) - set(names))
+    if tokenizer.config.byte_fallback and unknown:
+        # Text that spells the name of a byte piece is that byte only if there is no other way to cut it: cut it here.
+        # No piece holds a character that is not one itself.
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{unknown}]"), "isolated")
+    # The mark's own code comes last: undone before the others, it could make one of them.
+    unescapes = [decoders.Replace(code, character) for character, code in reversed(ESCAPES.items())]
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0), *unescapes]
+    )
+    tags = names[len(scores) :]
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in (*special, *tags)])
+    pad, unk, bos, eos = special
+    backend.post_processor = processors.TemplateProcessing(single=["$A", eos], special_tokens=[(eos, EOS)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token=pad, unk_token=unk, bos_token=bos, eos_token=eos,
+        model_max_length=limit - 1, split_special_tokens=True,
+        clean_up_tokenization_spaces=False, padding_side="right",
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------- CTranslate2
+
+
+def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
+    tokenizer, names = trained.tokenizer, _names(trained.tokenizer)
+    save_ctranslate2(trained.model, names, out, unk=UNK, bos=BOS, eos=EOS)
+    for key, model in tokenizer.models.items():
+        (out / f"{key}.spm").write_bytes(model)
+    rows = {}
+    for pair in trained.pairs:
+        key = "joint" if "joint" in tokenizer.models else split_pair(pair)[0]
+        rows[pair] = (f"{key}.spm", names[tokenizer.encoder_tag(pair)], [names[i] for i in tokenizer.prefix(pair)])
+    never = [names[token] for token in _never(tokenizer)]
+    return {"pairs": _table(rows), "never": json.dumps(never, ensure_ascii=False)}

@@ -1,0 +1,244 @@
+"""A Marian checkpoint of Hugging Face (an opus-mt) as the weights that students start from.
+
+Such a directory holds a network, two sentencepiece models (source and target) and vocab.json, the id of every piece.
+Our ids have another order, and tags besides, so the rows of its tables move:
+
+    PAD, UNK, EOS     the checkpoint's own
+    BOS               what its decoder starts with (Marian: PAD)
+    pieces            by name; what vocab.json does not list is UNK to the checkpoint, and begins as that
+    tags              the code of the language (>>fra<<) in checkpoints for several targets, else the row of BOS
+
+An id that is never predicted is put out of reach by its output bias, and all others share its probability. That goes
+for PAD as well: a converted checkpoint gives it a logit of 0, which may be above all others, and counts on its being
+forbidden. So the imported model translates as the checkpoint does, with two exceptions: a tag before the source is new
+to one that knew a single target, and a rare character that a side's own sentencepiece model lacks is UNK even if the
+other side's has it.
+
+    OUT/imported.json       where it came from, the network's shape, the sum of the weights
+    OUT/model.safetensors   the weights, under our ids
+    OUT/tokenizer/          the sentencepiece models, one copy for each language
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from torch import Tensor
+
+from pmd_lite.config import Config, TokenizerConfig
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
+from pmd_lite.disk import new_directory, read_json, write_json
+from pmd_lite.errors import UserError
+from pmd_lite.exchange.huggingface import from_huggingface, load_huggingface, shape_of
+from pmd_lite.model.transformer import Transformer
+from pmd_lite.training.weights import read_weights, save_weights
+
+NEVER, RARELY = -100.0, 10.0
+"""Output bias of ids that are never predicted (of -inf, label smoothing would make an infinite loss), and how much a
+piece that is UNK to the checkpoint starts below UNK."""
+
+_SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
+          "output_bias")  # fmt: skip
+_PIECES = ("vocab_size", "kind", "max_sentences", "byte_fallback", "tags")
+
+
+class Imported:
+    """What `import_marian` wrote, as `train(init=...)` reads it."""
+
+    def __init__(self, path: str | Path):
+        """Raises UserError when `path` is no such directory."""
+        self.path = Path(path)
+        if not (self.path / "imported.json").exists():
+            raise UserError(f"{self.path} holds no imported model; make one with python -m pmd_lite import")
+        about = read_json(self.path / "imported.json")
+        try:
+            self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*_SHAPE, "max_len")}
+            self._sum = str(about["sha256"])
+        except (KeyError, TypeError) as error:
+            what = f"{self.path / 'imported.json'} is damaged ({error})"
+            raise UserError(f"{what}; import the checkpoint again") from None
+
+    @property
+    def description(self) -> dict[str, str]:
+        """For config.json of a run: where the weights lie, and their sum."""
+        return {"path": str(self.path.resolve()), "sha256": self._sum}
+
+    def configure(self, config: Config, overrides: Iterable[str] = ()) -> Config:
+        """`config` with the imported network's sizes and kinds, and its tokenizer's; dropout and max_len stay.
+
+        overrides: names of fields that somebody has set. Raises UserError if the checkpoint decides one of them.
+        """
+        bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
+        decided = sorted(bare[name] for name in bare if name in _SHAPE or name in _PIECES)
+        if decided:
+            raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} decides that; leave it out")
+        shape = {name: self.model_arguments[name] for name in _SHAPE}
+        return replace(config, model=replace(config.model, **shape), tokenizer=self.tokenizer.config)
+
+    def check(self, pairs: Sequence[str], tokenizer: Path | None = None) -> None:
+        """Raises UserError when this cannot be the start of a run on these pairs (with this tokenizer, if given)."""
+        if unknown := sorted(set(pairs) - set(self.tokenizer.pairs)):
+            raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
+                            f"{', '.join(unknown)}; import the checkpoint again, for all of them")  # fmt: skip
+        if tokenizer is not None and Tokenizer.load(tokenizer).fingerprint != self.tokenizer.fingerprint:
+            raise UserError(f"{self.path}: its weights are made for the ids of its tokenizer; leave out tokenizer=")
+        self._whole()
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer with the checkpoint's pieces."""
+        return Tokenizer.load(self.path / "tokenizer")
+
+    def weights(self) -> dict[str, Tensor]:
+        """By name. Raises UserError when the file is not the one that was written."""
+        return read_weights(self._whole())
+
+    def _whole(self) -> Path:
+        """The file of the weights. Raises UserError when it is not the one that was written, by its sum."""
+        file = self.path / "model.safetensors"
+        if not file.is_file() or _sum(file) != self._sum:
+            raise UserError(f"{file}: these weights are absent or damaged; import the checkpoint again")
+        return file
+
+    def model(self) -> Transformer:
+        """The network in eval mode, before any training."""
+        model = Transformer(self.tokenizer.vocab_size, **self.model_arguments, pad=PAD)
+        model.load_state_dict(self.weights())
+        return model.eval()
+
+
+def import_marian(
+    source: str | Path, out: str | Path, pairs: Sequence[str], codes: Mapping[str, str] | None = None
+) -> Imported:
+    """Write a Marian checkpoint into the new directory `out`, ready for `train(init=out)`.
+
+    Args:
+        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        pairs: of the corpus that students will be trained on ("fr-en"): source languages get the checkpoint's source
+            pieces, target languages its target pieces.
+        codes: how the checkpoint calls a target language ({"fr": "fra"}, or ">>fra<<"), if not as the pairs do.
+    Raises: UserError for a directory that is no such checkpoint, or one that does not fit the pairs.
+    """
+    source, out = Path(source), Path(out)
+    tokenizer = _tokenizer(source, pairs)
+    names = _vocabulary(source)
+    theirs = load_huggingface(source)
+    special = _special(source, theirs.config, names)
+    model = from_huggingface(theirs)
+    said = {language: code.removeprefix(">>").removesuffix("<<") for language, code in (codes or {}).items()}
+    rows, lowered = _rows(tokenizer, names, special, said)
+    ours = _with_rows(model, rows, lowered)
+    with new_directory(out) as part:
+        save_weights(ours.state_dict(), part / "model.safetensors")
+        tokenizer.save(part / "tokenizer")
+        shape = {name: value for name, value in shape_of(ours).items() if name in (*_SHAPE, "max_len")}
+        write_json(part / "imported.json",
+                   {"source": str(source), "model": shape, "sha256": _sum(part / "model.safetensors")})  # fmt: skip
+    return Imported(out)
+
+
+def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
+    """Ours, over the checkpoint's two sentencepiece models."""
+    wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
+    missing = [name for name in wanted if not (source / name).is_file()]
+    if missing:
+        raise UserError(f"{source} is no Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
+                        "directory such as hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR fills")  # fmt: skip
+    if (source / "target_vocab.json").exists():
+        raise UserError(f"{source} has a vocabulary for each side (target_vocab.json): our students have one for both")
+    if not pairs or any(not all(split_pair(pair)) or set(pair) & set("/\\") for pair in pairs):
+        raise UserError(f"pairs={list(pairs)}: name the pairs of your corpus, such as fr-en")
+    sides = [sorted({split_pair(pair)[side] for pair in pairs}) for side in (0, 1)]
+    both = sorted(set(sides[0]) & set(sides[1]))
+    if both:
+        raise UserError(f"{', '.join(both)} on both sides of the pairs: a Marian checkpoint cuts sources into other "
+                        "pieces than targets. Import it for one direction")  # fmt: skip
+    files = [source / "source.spm", source / "target.spm"]
+    models = {name: file.read_bytes() for file, languages in zip(files, sides, strict=True) for name in languages}
+    try:
+        sizes = [sentencepiece.SentencePieceProcessor(model_proto=x).get_piece_size() for x in models.values()]
+        if min(sizes) == 0:
+            raise RuntimeError("it is empty")
+        config = TokenizerConfig(vocab_size=max(sizes), kind="per-language")
+        return Tokenizer(config, pairs, models, {"name": source.resolve().name, "sha256": _sum(source / "vocab.json")})
+    except (RuntimeError, UserError) as error:
+        raise UserError(f"{source}: source.spm or target.spm is no sentencepiece model ({error})") from None
+
+
+def _special(source: Path, config: Any, names: Mapping[str, int]) -> dict[int, int]:
+    """The checkpoint's ids of our specials. Raises UserError when there are none, or ids go beyond its network."""
+    wanted = {PAD: "pad_token_id", BOS: "decoder_start_token_id", EOS: "eos_token_id"}
+    found: dict[int, Any] = {ours: getattr(config, name, None) for ours, name in wanted.items()}
+    for ours, name in wanted.items():
+        if type(found[ours]) is not int or not 0 <= found[ours] < config.vocab_size:
+            raise UserError(f"{source / 'config.json'}: {name} is {found[ours]}, no id of {config.vocab_size}")
+    if max(names.values()) >= config.vocab_size or len(set(names.values())) < len(names):
+        raise UserError(f"{source / 'vocab.json'} has {len(names)} names with ids up to {max(names.values())}, and the "
+                        f"network {config.vocab_size} ids: they do not belong together")  # fmt: skip
+    return {**found, UNK: names["<unk>"]}
+
+
+def _vocabulary(source: Path) -> dict[str, int]:
+    """vocab.json: the checkpoint's id of every name."""
+    try:
+        names = json.loads((source / "vocab.json").read_text(encoding="utf-8"))
+        if "<unk>" not in names or not all(type(i) is int and i >= 0 for i in names.values()):
+            raise ValueError("not names with their ids, <unk> among them")
+        return dict(names)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{source / 'vocab.json'} is no vocabulary of Marian: {error}") from None
+
+
+def _rows(
+    tokenizer: Tokenizer, names: Mapping[str, int], special: Mapping[int, int], codes: Mapping[str, str]
+) -> tuple[list[int], list[float]]:
+    """Of each of our ids, which id of the checkpoint it starts as, and what is added to its output bias."""
+    known = [tokenizer.piece(i) for i in range(SPECIALS, tokenizer.vocab_size - len(tokenizer.tags))]
+    rows = [*(special[i] for i in range(SPECIALS)), *(names.get(piece, special[UNK]) for piece in known)]
+    lowered = [*(NEVER if i in (PAD, BOS) else 0.0 for i in range(SPECIALS)),
+               *(0.0 if piece in names else -RARELY for piece in known)]  # fmt: skip
+    if 2 * sum(piece in names for piece in known) < len(known):
+        raise UserError(f"vocab.json lists {sum(piece in names for piece in known)} of the {len(known)} pieces of "
+                        "source.spm and target.spm: they do not belong together")  # fmt: skip
+    there = sorted(name[2:-2] for name in names if name.startswith(">>") and name.endswith("<<"))
+    targets = {split_pair(pair)[1] for pair in tokenizer.pairs}
+    if unknown := sorted(set(codes) - targets):
+        raise UserError(f"codes for {', '.join(unknown)}, but the target languages are {', '.join(sorted(targets))}")
+    for language in tokenizer.languages:  # the tags, in the order of their ids
+        code = codes.get(language, language)
+        if language in targets and (there or language in codes) and code not in there:
+            has = f"it has {', '.join(there)}. Name the one that {language} is" if there else "it has one, unnamed"
+            raise UserError(f"this checkpoint has no target language {code!r}; {has}: codes={{...}} or --codes")
+        told = language in targets and code in there
+        rows.append(names[f">>{code}<<"] if told else special[BOS])
+        lowered.append(0.0 if told else NEVER)
+    return rows, lowered
+
+
+def _with_rows(model: Transformer, rows: Sequence[int], lowered: Sequence[float]) -> Transformer:
+    """The same network over other ids, with an output bias."""
+    shape = {**shape_of(model), "output_bias": True, "pad": PAD}
+    with torch.random.fork_rng(devices=[]):
+        ours = Transformer(len(rows), **shape)
+    state, at = model.state_dict(), torch.tensor(rows)
+    for name in ("embedding.weight", "src_embedding.weight", "output.weight"):
+        if name in state:
+            state[name] = state[name][at]
+    bias = state["output_bias"][at] if "output_bias" in state else torch.zeros(len(rows))
+    state["output_bias"] = (bias + torch.tensor(lowered)).masked_fill(bias == -torch.inf, NEVER)
+    ours.load_state_dict(state)
+    return ours
+
+
+def _sum(file: Path) -> str:
+    """sha256 (hex) of a file."""
+    with file.open("rb") as opened:
+        return file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,263 @@
+"""One function per figure: plain numbers in, a matplotlib figure out.
+
+Nothing here trains or reads files, so each figure can be redrawn from a stored run, inside a widget, or from numbers
+typed by hand. Every function requires `alt`, the alternative text, and raises UserError for missing or uneven data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import pareto_front
+from pmd_lite.figures.style import (
+    COLOURS,
+    GRAY,
+    HATCHES,
+    MARKERS,
+    TEXT_SIZE,
+    XY,
+    LessonFigure,
+    legend_above,
+    name_axes,
+    new_figure,
+    place_labels,
+    png_bytes,
+    save_figure,
+    series_style,
+    settled,
+    show,
+)
+from pmd_lite.sampling.temperature import temperature_probabilities
+
+__all__ = [
+    "alpha_over_time",
+    "bleu_bars",
+    "dev_loss",
+    "frontier",
+    "png_bytes",
+    "probabilities_over_time",
+    "sampling_distribution",
+    "save_figure",
+    "show",
+]
+
+Numbers = Sequence[float] | NDArray[Any]
+
+
+def sampling_distribution(
+    pairs: Sequence[str], sizes: Sequence[int], taus: Sequence[float], *, alt: str
+) -> LessonFigure:
+    """Share of training draws per pair for several temperatures (Eq. 2), one line per tau; tau may be math.inf.
+
+    sizes: training sentence pairs per pair.
+    """
+    check_series(range(len(pairs)), {"sizes": sizes}, "pair")
+    if len(taus) == 0:
+        raise UserError("The sampling figure needs at least one temperature.")
+    fig, (ax,) = new_figure(alt)
+    for i, tau in enumerate(taus):
+        label = r"$\tau=\infty$" if np.isinf(tau) else rf"$\tau={tau:g}$"
+        ax.plot(range(len(pairs)), temperature_probabilities(sizes, tau).tolist(), label=label, **series_style(i))
+    ax.set_xticks(range(len(pairs)), pairs)
+    ax.set_ylim(bottom=0)
+    name_axes(ax, "language pair", "probability of being drawn")
+    legend_above(fig, *ax.get_legend_handles_labels())
+    return settled(fig)
+
+
+def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
+    """Dev loss (nats per token) over training steps: one panel per pair, one line per model.
+
+    losses: {model: {pair: loss at each step}}. A star marks the lowest point of each line; a line that climbs again
+    behind its star is overfitting. The first fifth of the run may leave the panel at the top: drawn in full, the fall
+    from an untrained model flattens the part that matters.
+    """
+    pairs = list(dict.fromkeys(pair for by_pair in losses.values() for pair in by_pair))
+    if not pairs:
+        raise UserError("There is no dev loss to draw: give {model: {pair: losses}} with at least one line.")
+    fig, axes = new_figure(alt, len(pairs), columns=3 if len(pairs) > 4 else 2, height=2.3 if len(pairs) > 2 else 3.2)
+    handles = {}
+    for i, (model, by_pair) in enumerate(losses.items()):
+        check_series(steps, by_pair, "step")
+        for pair, values in by_pair.items():
+            ax = axes[pairs.index(pair)]
+            handles[model] = draw_line(ax, steps, values, i, model)
+            y = np.asarray(values, dtype=float)
+            if np.isfinite(y).any():
+                lowest = int(np.nanargmin(y))
+                ax.plot(np.asarray(steps)[lowest], y[lowest], linestyle="none", **_star(COLOURS[i % len(COLOURS)]))
+    for pair, ax in zip(pairs, axes, strict=True):
+        name_axes(ax, title=pair)
+        _zoom_after_start(ax, [by_pair[pair] for by_pair in losses.values() if pair in by_pair])
+    fig.supxlabel("training step", fontsize=TEXT_SIZE)
+    fig.supylabel("dev loss (nats per token)", fontsize=TEXT_SIZE)
+    lowest_mark = Line2D([], [], linestyle="none", **_star(GRAY))
+    legend_above(fig, [*handles.values(), lowest_mark], [*handles, "lowest dev loss"])
+    return settled(fig)
+
+
+def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
+    """Distillation weights over training steps (the paper's figure on the evolution of the weights).
+
+    alphas: {student: {pair: alpha at each step}}; one panel per student, one line per pair, axis from 0 to 1.
+    """
+    pairs = list(dict.fromkeys(pair for by_pair in alphas.values() for pair in by_pair))
+    if not pairs:
+        raise UserError("There are no distillation weights to draw: give {student: {pair: alphas}}.")
+    fig, axes = new_figure(alt, len(alphas), columns=3 if len(alphas) == 3 else 2, share_y=True)
+    handles = {}
+    for ax, (student, by_pair) in zip(axes, alphas.items(), strict=True):
+        check_series(steps, by_pair, "step")
+        for pair, values in by_pair.items():
+            handles[pair] = draw_line(ax, steps, values, pairs.index(pair), pair)
+        name_axes(ax, title=student.replace(" ", "\n", 1) if len(alphas) == 3 else student)  # three are narrow
+    axes[0].set_ylim(-0.03, 1.03)
+    fig.supxlabel("training step", fontsize=TEXT_SIZE)
+    fig.supylabel(r"distillation weight $\alpha$", fontsize=TEXT_SIZE)
+    legend_above(fig, [handles[pair] for pair in pairs], pairs)
+    return settled(fig)
+
+
+def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers], *, alt: str) -> LessonFigure:
+    """Sampling probability of each pair over training steps, for samplers that change their mind."""
+    check_series(steps, probabilities, "step")
+    fig, (ax,) = new_figure(alt)
+    for i, (pair, values) in enumerate(probabilities.items()):
+        draw_line(ax, steps, values, i, pair)
+    ax.set_ylim(bottom=0)
+    name_axes(ax, "training step", "probability of being drawn")
+    legend_above(fig, *ax.get_legend_handles_labels())
+    return settled(fig)
+
+
+def frontier(
+    points: Mapping[str, XY],
+    *,
+    alt: str,
+    baselines: Sequence[str] = (),
+    ours: Sequence[str] = (),
+    arrows: Sequence[tuple[str, str]] = (),
+    seeds: Mapping[str, Sequence[XY]] | None = None,
+) -> LessonFigure:
+    """Models on the plane (LRL BLEU, HRL BLEU), as in Figure 1 of the paper: up and to the right is better.
+
+    points: {name: (LRL, HRL)}. baselines, ours: names whose undominated members are joined by a gray and a blue dotted
+    line. arrows: (from, to) names, such as ("A", "A'"). seeds: {name: one (LRL, HRL) per seed}, drawn as a pale cloud
+    with bars of one sample standard deviation.
+    """
+    seeds = seeds or {}
+    check_names(points, [*baselines, *ours, *seeds, *(name for arrow in arrows for name in arrow)])
+    fig, (ax,) = new_figure(alt, height=4.6)
+    avoid: list[XY] = []
+    curves = ((baselines, GRAY, "frontier of baselines"), (ours, COLOURS[0], "frontier of Pareto-MD"))
+    for names, colour, label in curves:
+        front = sorted([points[names[i]] for i in pareto_front([points[name] for name in names])])
+        if len(front) > 1:
+            ax.plot(*zip(*front, strict=True), color=colour, linestyle=":", linewidth=2, label=label, zorder=1)
+            avoid += [spot for a, b in pairwise(front) for spot in along(a, b)]
+    for i, (name, (x, y)) in enumerate(points.items()):
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        if len(seeds.get(name, ())) > 0:
+            avoid += draw_cloud(ax, (x, y), seeds[name], style)
+        ax.plot(x, y, linestyle="none", markersize=8, zorder=3, gid=name, **style)
+    for start, end in arrows:
+        ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
+        avoid += along(points[start], points[end])
+    ax.margins(x=0.2, y=0.14)  # room for names beside the outermost points
+    ax.autoscale_view()
+    ax.set_xlim(ax.get_xlim())
+    ax.set_ylim(ax.get_ylim())
+    place_labels(fig, ax, list(points), list(points.values()), avoid)
+    name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
+    if ax.get_legend_handles_labels()[0]:
+        legend_above(fig, *ax.get_legend_handles_labels())
+    return settled(fig)
+
+
+def bleu_bars(scores: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
+    """BLEU per language pair, one group of bars per pair and one bar per system. scores: {system: {pair: BLEU}}."""
+    pairs = list(dict.fromkeys(pair for by_pair in scores.values() for pair in by_pair))
+    if not pairs:
+        raise UserError("There are no scores to draw: give {system: {pair: BLEU}} with at least one score.")
+    if len(scores) > len(COLOURS):
+        raise UserError(f"At most {len(COLOURS)} systems fit in one bar chart, not {len(scores)}; show a table.")
+    fig, (ax,) = new_figure(alt)
+    width = 0.8 / len(scores)
+    for i, (system, by_pair) in enumerate(scores.items()):
+        x = [pairs.index(pair) + (i - (len(scores) - 1) / 2) * width for pair in by_pair]
+        ax.bar(x, list(by_pair.values()), width, label=system, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white")
+    ax.set_xticks(range(len(pairs)), pairs)
+    ax.grid(False, axis="x")
+    name_axes(ax, "language pair", "BLEU")
+    legend_above(fig, *ax.get_legend_handles_labels())
+    return settled(fig)
+
+
+_ARROW = {"arrowstyle": "-|>", "color": "#333333", "linewidth": 1.4, "shrinkA": 6, "shrinkB": 6, "mutation_scale": 13}
+
+
+def _star(colour: str) -> dict[str, Any]:
+    return {"marker": "*", "markersize": 13, "markerfacecolor": colour, "markeredgecolor": "white", "zorder": 4}
+
+
+def draw_line(ax: Axes, x: Numbers, y: Numbers, index: int, label: str) -> Line2D:
+    """One curve, with the colour, dash and marker of its number."""
+    (line,) = ax.plot(np.asarray(x), np.asarray(y, dtype=float), label=label, **series_style(index, len(x)))
+    return line
+
+
+def _zoom_after_start(ax: Axes, lines: Sequence[Numbers]) -> None:
+    """Let the panel end at the highest value after the first fifth of the run, if the run is long enough to tell."""
+    y = np.stack([np.asarray(values, dtype=float) for values in lines])  # [line, step]
+    settled = y[:, y.shape[1] // 5 :]
+    if y.shape[1] >= 10 and np.isfinite(settled).any():
+        low, high = float(np.nanmin(y)), float(np.nanmax(settled))
+        room = 0.08 * (high - low) or 0.1
+        ax.set_ylim(low - room, high + room)
+
+
+def along(a: XY, b: XY) -> list[XY]:
+    """Points close together on the line from a to b."""
+    return [(a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])) for t in np.linspace(0.0, 1.0, 60)]
+
+
+def draw_cloud(ax: Axes, centre: XY, cloud: Sequence[XY], style: Mapping[str, Any]) -> list[XY]:
+    """The runs behind a mean: pale dots, and bars of one standard deviation if there is more than one run.
+
+    Returns points on what was drawn, for names to avoid.
+    """
+    values = np.asarray(cloud, dtype=float)  # [seed, 2]
+    ax.plot(values[:, 0], values[:, 1], linestyle="none", markersize=4, alpha=0.4, zorder=2, **style)
+    drawn = [(float(x), float(y)) for x, y in values]
+    if len(values) > 1:
+        dx, dy = values.std(axis=0, ddof=1)
+        ax.errorbar(*centre, xerr=dx, yerr=dy, color=style["color"], capsize=2.5, linewidth=1, zorder=2)
+        x, y = centre
+        drawn += [*along((x - dx, y), (x + dx, y)), *along((x, y - dy), (x, y + dy))]
+    return drawn
+
+
+def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
+    """Raises UserError when there is nothing to draw, or a curve is not as long as x; `what` names a point of x."""
+    if len(x) == 0 or not series:
+        raise UserError(f"There is nothing to draw: {len(x)} {what}s and {len(series)} lines were given.")
+    for name, values in series.items():
+        if len(values) != len(x):
+            raise UserError(f'"{name}" has {len(values)} values for {len(x)} {what}s. Give one value per {what}.')
+
+
+def check_names(points: Mapping[str, XY], names: Sequence[str]) -> None:
+    """Raises UserError when there is no point, or one of `names` is none of them."""
+    if not points:
+        raise UserError("There is no model to draw: give {name: (LRL BLEU, HRL BLEU)} with at least one entry.")
+    unknown = sorted({name for name in names if name not in points})
+    if unknown:
+        raise UserError(f"No point is named {', '.join(unknown)}. The points are {', '.join(points)}.")

@@ -1,0 +1,236 @@
+"""Train on several processes of this machine from one call, also from a notebook cell: torchrun without a shell."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from pmd_lite.api import load_corpus, train
+from pmd_lite.config import Config
+from pmd_lite.errors import UserError
+from pmd_lite.run import Run
+from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.trainer import Interrupted
+
+_REFUSED = "UserError: "
+_LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
+
+
+def launch(
+    corpus: str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *, processes: int = 0,
+    corpus_options: Mapping[str, Any] | None = None, **words: Any,
+) -> Run:  # fmt: skip
+    """`train(...)` on several processes, one a GPU, or several on the CPU; returns the run.
+
+    Args:
+        corpus: name or directory (every process loads it). corpus_options: further arguments of `load_corpus`.
+        processes: how many; 0 is one for every GPU, or two where there is none.
+        words: all other arguments of `train`. An update with fewer micro-batches than processes is divided when the run
+            begins, and keeps its tokens: 1 x 400 becomes 2 x 200 (see `training.distributed.divided`).
+    On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
+    Raises UserError with what a process complained of, Interrupted after Ctrl-C; what was saved until then is whole,
+    and the same call goes on.
+    """
+    count = processes or torch.cuda.device_count() or 2
+    threads = max(1, (os.cpu_count() or 1) // count)
+    job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
+    try:
+        with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
+            config = LaunchConfig(
+                min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
+                rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
+                local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
+            )  # fmt: skip
+            paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
+    except SignalException as error:  # the launcher has passed the signal on, and given processes 30 seconds
+        raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
+                          "command again to go on") from None  # fmt: skip
+    except ChildFailedError as error:
+        rank, said = _said(error)
+        if said.startswith(_REFUSED):  # the request is wrong, not the process
+            raise UserError(said.removeprefix(_REFUSED)) from None
+        raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
+                        "the same call goes on from the last checkpoint") from None  # fmt: skip
+    return Run(paths[0])
+
+
+def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """One process."""
+    torch.set_num_threads(threads)
+    corpus = load_corpus(job.pop("corpus"), **corpus_options)
+    try:
+        return str(train(corpus, **job).path)
+    except Interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
+        raise
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would no longer be Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _torch_heard_if_it_helps() -> Iterator[None]:
+    """Hold back what PyTorch logs about processes that end: our own error says all of it where a request is refused.
+
+    Of anything else that happened it is let go, traceback and all.
+    """
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    held: list[logging.LogRecord] = []
+
+    def hold(record: logging.LogRecord) -> bool:
+        held.append(record)
+        return False
+
+    for logger in loggers:
+        logger.addFilter(hold)
+    refused = False
+    try:
+        yield
+    except ChildFailedError as error:
+        refused = _said(error)[1].startswith(_REFUSED)
+        raise
+    finally:
+        for logger in loggers:
+            logger.removeFilter(hold)
+        for record in [] if refused else held:
+            logging.getLogger(record.name).handle(record)
+
+
+def _said(error: ChildFailedError) -> tuple[int, str]:
+    """The process that failed first, and the last line of what it said."""
+    rank, failure = error.get_first_failure()
+    return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def _reason(message: Any) -> str:
+    """The last line of what a process said."""
+    said = message.get("message", message) if isinstance(message, dict) else message
+    lines = [line for line in str(said).splitlines() if line.strip()]
+    return lines[-1].strip().rstrip(".") if lines else "without a word"
+
+
+Job = Mapping[str, Any]
+"""Arguments of `train`, `out` among them, with the corpus by name or path; `corpus_options` are `load_corpus`'s."""
+
+
+def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True) -> list[Run]:
+    """Several runs in processes of their own, one thread each; the same bits as each alone in such a process.
+
+    A run in the calling process is the same up to rounding: on some processors its last digits differ.
+
+    Args:
+        jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
+            hold those of `load_corpus`.
+        workers: processes at a time; more than the machine's cores gains nothing.
+        show: print where the runs stand, and the minutes they took.
+    A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
+    """
+    outcomes = run_jobs(jobs, workers, stop_at_error=True, show=show)
+    return [Run(outcome) for outcome in outcomes if isinstance(outcome, Path)]
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool = True) -> list[Path | UserError]:
+    """Train every job; returns its run directory, or the UserError that ended it, in the order of `jobs`.
+
+    A finished run is not repeated, an interrupted one is continued. Raises the first UserError if `stop_at_error`;
+    whatever else goes wrong, and Ctrl-C, is raised at once, without waiting for the other runs: they can be resumed.
+    """
+    if not jobs:
+        return []
+    spawn, others = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(workers, len(jobs)), spawn, _end_with_parent) as pool:
+        futures = [pool.submit(_job, dict(job), stop_at_error) for job in jobs]
+        try:
+            _watch(futures, jobs, show)
+        except BaseException:
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+            raise
+    return [future.result() for future in futures]
+
+
+def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], show: bool) -> None:
+    """Print where the runs stand until all are done; raises what a run raised."""
+    before = sum((Path(job["out"]) / "scores.json").exists() for job in jobs)
+    pending, started, shown = set(futures), time.perf_counter(), ""
+    live = sys.stdout.isatty() or len(jobs) <= 4  # else a log file: a line whenever a run ends
+    while pending:
+        pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
+        for done in set(futures) - pending:
+            done.result()
+        finished, spent = len(jobs) - len(pending), (time.perf_counter() - started) / 60
+        left = f", {spent:.0f} min"
+        if finished > before:
+            left += f", about {spent / (finished - before) * len(pending):.0f} min left"
+        line = f"{finished} of {len(jobs)} runs done{left}"
+        if live:
+            running = [job for job, future in zip(jobs, futures, strict=True) if future in pending and future.running()]
+            line += "".join(f" | {Path(job['out']).name} {_standing(Path(job['out']))}" for job in running)
+        if show and line != shown and (live or not shown.startswith(f"{finished} ")):
+            print(("\r" + line.ljust(len(shown))) if live else line, end="" if live else "\n", flush=True)
+            shown = line
+    if show and live:
+        print()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is gone stops at once; what it saved is whole."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        gone = parent.sentinel
+        threading.Thread(target=lambda: (connection.wait([gone]), os._exit(1)), daemon=True).start()
+
+
+def _standing(out: Path) -> str:
+    """How far a run in another process is, from what it has written."""
+    steps = [m["step"] for m in RunDir(out).metrics()]
+    return f"step {steps[-1]}" if steps else "..."
+
+
+def _job(job: dict[str, Any], raise_errors: bool) -> Path | UserError:
+    torch.set_num_threads(1)
+    words = {"show": "off", **job}
+    try:
+        corpus = load_corpus(words.pop("corpus", "toy"), **words.pop("corpus_options", {}))
+        return train(corpus, **words).path
+    except UserError as error:
+        if raise_errors:
+            raise
+        return error

@@ -1,0 +1,1 @@
+"""Pages on a run or a corpus: the dashboard and the data sheet."""

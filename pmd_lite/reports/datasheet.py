@@ -1,0 +1,343 @@
+"""What is in a corpus, for people: tables on the terminal, and one HTML page with figures that needs nothing else.
+
+A word is what stands between spaces, without punctuation at its ends, in lower case. Languages written without spaces
+are counted in characters. Words are counted in at most 100,000 training lines of a pair, taken at equal distances;
+sizes, repeated pairs and leaks over all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmd_lite.data.corpus import Corpus, ParallelText, load_corpus
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tables import Table
+from pmd_lite.figures import style
+from pmd_lite.figures.style import LessonFigure
+from pmd_lite.sampling.temperature import temperature_probabilities
+
+__all__ = ["PairFacts", "SideFacts", "hints", "look", "show_corpus", "summary", "write_datasheet"]
+
+LINES = 100_000  # training lines of a pair whose words are counted
+SCRIPT_LINES = 10_000  # of these, lines whose letters are looked at
+ODD = 0.05  # from this share of lines in another script on, there is a warning
+PANELS = 24  # histograms drawn at the most
+
+_UNSPACED = {"zh", "zho", "cmn", "yue", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"}
+_LANGUAGES = {  # script, as Unicode names its letters -> codes of the languages that are written in it alone
+    "CJK": "zh zho cmn yue",
+    "CJK HIRAGANA KATAKANA": "ja jpn",
+    "HANGUL CJK": "ko kor",
+    "CYRILLIC": "ru rus bg bul mk mkd uk ukr be bel kk kaz ky kir tg tgk",
+    "GREEK": "el ell gre",
+    "ARABIC": "ar ara fa fas per ur urd ps pus",
+    "HEBREW": "he heb yi yid",
+    "DEVANAGARI": "hi hin mr mar ne nep sa san",
+    "BENGALI": "bn ben as asm", "TAMIL": "ta tam", "TELUGU": "te tel", "KANNADA": "kn kan", "MALAYALAM": "ml mal",
+    "GUJARATI": "gu guj", "GURMUKHI": "pa pan", "ORIYA": "or ori", "SINHALA": "si sin", "THAI": "th tha",
+    "LAO": "lo lao", "KHMER": "km khm", "MYANMAR": "my mya", "TIBETAN": "bo bod", "GEORGIAN": "ka kat geo",
+    "ARMENIAN": "hy hye arm", "ETHIOPIC": "am amh ti tir",
+    "LATIN": "en eng fr fra fre de deu ger es spa it ita pt por nl nld ro ron rum tr tur et est fi fin sv swe da dan "
+    "no nor nb nob nn nno is isl pl pol cs ces cze sk slk slo sl slv hr hrv bs bos hu hun lv lav lt lit sq sqi ca cat "
+    "gl glg eu eus ga gle cy cym mt mlt id ind ms msa vi vie tl tgl sw swa af afr eo epo la lat",
+}  # fmt: skip
+SCRIPTS = {code: frozenset(script.split()) for script, codes in _LANGUAGES.items() for code in codes.split()}
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """One side of one pair."""
+
+    language: str
+    unit: str
+    """What is counted: words or characters."""
+    lengths: Ints
+    """[line] units in each training line looked at."""
+    types: int
+    """Different units in these lines."""
+    unseen: float
+    """Share of the test set's units that are not among them."""
+    odd: float
+    """Share of lines that are mostly in a script the language is not written in; 0 where that is not known."""
+    other: float
+    """The same share if these lines were in the language of the other side."""
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """What `look` finds out about one pair."""
+
+    pair: str
+    sizes: tuple[int, int, int]
+    """Lines of train, valid, test."""
+    repeated: int
+    """Training pairs that repeat an earlier one."""
+    leaked: tuple[int, int]
+    """Training pairs that are in valid, in test."""
+    src: SideFacts
+    trg: SideFacts
+    example: tuple[str, str]
+    """The first training pair."""
+
+
+@functools.cache
+def _edges() -> str:
+    """Punctuation, symbols and spaces of the scripts with spaces."""
+    return "".join(chr(c) for c in (*range(0x3100), *range(0xFE00, 0xFFF0)) if unicodedata.category(chr(c))[0] in "PSZ")
+
+
+def _units(line: str, unspaced: bool) -> list[str]:
+    if unspaced:
+        return [character for character in line if unicodedata.category(character)[0] not in "PSZ"]
+    return [word for chunk in line.lower().split() if (word := chunk.strip(_edges()))]
+
+
+@functools.cache
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "?").partition(" ")[0].replace("FULLWIDTH", "LATIN")
+
+
+def _fits(line: str, scripts: frozenset[str]) -> bool:
+    """Whether at least half of the letters belong to the scripts; a line without letters fits everywhere.
+
+    A Han sign counts for four letters, about as long a word: a name in Latin letters makes no line less Chinese.
+    """
+    found = [_script(letter) for letter in line if letter.isalpha()]
+    weights = [4 if script == "CJK" else 1 for script in found]
+    return 2 * sum(w for w, script in zip(weights, found, strict=True) if script in scripts) >= sum(weights)
+
+
+def _some(text: ParallelText, most: int, column: int) -> Iterator[str]:
+    """One side of at most `most` lines at equal distances."""
+    return (line[column] for line in text[:: -(-len(text) // most)])
+
+
+def _look_at_side(train: ParallelText, test: ParallelText, languages: Sequence[str], column: int) -> SideFacts:
+    code, other = (languages[side].partition("_")[0] for side in (column, 1 - column))
+    unspaced = code in _UNSPACED
+    lengths, seen = [], set()
+    for line in _some(train, LINES, column):
+        units = _units(line, unspaced)
+        lengths.append(len(units))
+        seen.update(units)
+    held = [unit for line in _some(test, LINES, column) for unit in _units(line, unspaced)]
+    lines = list(_some(train, SCRIPT_LINES, column))
+    odd, as_other = (
+        sum(not _fits(line, SCRIPTS[key]) for line in lines) / len(lines) if key in SCRIPTS else 0.0
+        for key in (code, other)
+    )
+    unseen = sum(unit not in seen for unit in held) / max(1, len(held))
+    unit = "characters" if unspaced else "words"
+    return SideFacts(languages[column], unit, np.array(lengths), len(seen), unseen, odd, as_other)
+
+
+def _hashes(text: ParallelText) -> Ints:
+    """[line] one hash a pair: 8 bytes each is all that is kept of them."""
+    return np.concatenate([src * np.int64(0x5851F42D4C957F2D) + trg for src, trg in text.hash_blocks()])
+
+
+def look(corpus: Corpus) -> list[PairFacts]:
+    """Go through the text once or twice, pair by pair, in the order of the corpus."""
+    found = []
+    for pair in corpus.pairs:
+        train, valid, test = (getattr(corpus, split)[pair] for split in ("train", "valid", "test"))
+        hashes = _hashes(train)
+        in_valid, in_test = (int(np.isin(hashes, _hashes(text)).sum()) for text in (valid, test))
+        src, trg = (_look_at_side(train, test, pair.split("-"), column) for column in (0, 1))
+        sizes, repeated = (len(train), len(valid), len(test)), len(hashes) - len(np.unique(hashes))
+        found.append(PairFacts(pair, sizes, repeated, (in_valid, in_test), src, trg, train[0]))
+    return found
+
+
+def summary(facts: Sequence[PairFacts]) -> tuple[Table, Table, Table]:
+    """Sizes and sampling shares; lengths and vocabulary of each side; what is wrong with the text."""
+    shares = [temperature_probabilities([f.sizes[0] for f in facts], tau).tolist() for tau in (1, 5)]
+    sizes = Table(
+        ["pair", "train", "valid", "test", "share tau=1", "share tau=5"],
+        [[f.pair, *f.sizes, shares[0][i], shares[1][i]] for i, f in enumerate(facts)],
+        best=None, digits=3, caption="Sentence pairs, and the share of each pair in training (Eq. 2)",
+    )  # fmt: skip
+    sampled = any(f.sizes[0] > LINES for f in facts)
+    words = Table(
+        ["pair", "side", "counted in", "mean length", "different", "unseen in test"],
+        [[f.pair, side.language, side.unit, float(side.lengths.mean()), side.types, f"{side.unseen:.1%}"]
+         for f in facts for side in (f.src, f.trg)],
+        best=None, digits=1, caption=f"Words of the training text{f', in {LINES:,} lines a pair' if sampled else ''}",
+    )  # fmt: skip
+    faults = Table(
+        ["pair", "repeated pairs", "share repeated", "in valid too", "in test too", "source script", "target script"],
+        [[f.pair, f.repeated, f"{f.repeated / f.sizes[0]:.1%}", *f.leaked, *map(_say_script, (f.src, f.trg))]
+         for f in facts],
+        best=None, caption="Training pairs that should not be there; lines in another script than the language's",
+    )  # fmt: skip
+    return sizes, words, faults
+
+
+def _say_script(side: SideFacts) -> str:
+    return f"{side.odd:.1%} other" if side.language.partition("_")[0] in SCRIPTS else "not known"
+
+
+def hints(facts: Sequence[PairFacts]) -> list[str]:
+    """A line for every side that does not look like its language."""
+    lines = []
+    for f in facts:
+        for which, side, other in (("source", f.src, f.trg), ("target", f.trg, f.src)):
+            if side.odd >= ODD:
+                scripts = " or ".join(sorted(SCRIPTS[side.language.partition("_")[0]])).title().replace("Cjk", "Han")
+                what = f"{f.pair}: {side.odd:.0%} of the {which} lines are not in {side.language}'s script ({scripts})"
+                known = other.language.partition("_")[0] in SCRIPTS
+                turned = known and side.other < side.odd and other.other < other.odd
+                lines.append(f"{what}. {'The sides look exchanged.' if turned else 'Is it another language?'}")
+    return lines
+
+
+def _size_figure(facts: Sequence[PairFacts]) -> LessonFigure:
+    pairs, sizes = [f.pair for f in facts], [f.sizes[0] for f in facts]
+    shares = [temperature_probabilities(sizes, tau).tolist() for tau in (1, 5)]
+    said = "; ".join(f"{p} {n:,} pairs, {a:.1%} and {b:.1%}" for p, n, a, b in zip(pairs, sizes, *shares, strict=True))
+    alt = f"Training pairs on a log scale, and their shares in training at tau 1 and tau 5: {said}."
+    fig, (left, right) = style.new_figure(alt, 2, columns=2, height=1.2 + 0.32 * len(pairs))
+    rows = np.arange(len(pairs))[::-1]
+    left.barh(rows, sizes, color=style.COLOURS[0], height=0.7)
+    left.set_xscale("log")
+    left.set_xlim(left=min(sizes) / 3)
+    for i, (tau, share) in enumerate(zip((1, 5), shares, strict=True)):
+        look: dict[str, Any] = {"color": style.COLOURS[i], "hatch": style.HATCHES[i], "edgecolor": "white"}
+        right.barh(rows + 0.2 - 0.4 * i, share, 0.38, label=rf"$\tau={tau}$", **look)
+    for ax in (left, right):
+        ax.set_yticks(rows, pairs)
+    style.name_axes(left, "training pairs (log scale)")
+    style.name_axes(right, "share in training")
+    style.legend_above(fig, *right.get_legend_handles_labels())
+    return style.settled(fig)
+
+
+def _length_figure(facts: Sequence[PairFacts]) -> LessonFigure:
+    shown = facts[:PANELS]
+    said = "; ".join(
+        f"{f.pair} " + " and ".join(f"{np.median(side.lengths):.0f} {side.unit}" for side in (f.src, f.trg))
+        for f in shown
+    )
+    alt = f"Histograms of the lengths of training sentences, a panel per pair. Median of source and target: {said}."
+    fig, axes = style.new_figure(alt, len(shown), columns=3 if len(shown) > 4 else 2, height=2.2)
+    handles: list[Any] = []
+    for f, ax in zip(shown, axes, strict=True):
+        handles = []
+        top = max(2, int(max(np.percentile(side.lengths, 99) for side in (f.src, f.trg))))
+        edges = np.arange(0, top + 2, max(1, top // 40))
+        for i, side in enumerate((f.src, f.trg)):
+            share = np.histogram(side.lengths, edges)[0] / len(side.lengths)
+            line = {key: value for key, value in style.series_style(i).items() if not key.startswith("mark")}
+            handles.append(ax.stairs(share, edges, **line))
+        style.name_axes(ax, title=f.pair)
+        ax.set_ylim(bottom=0)
+    style.legend_above(fig, handles, ["source", "target"])
+    fig.supxlabel("words (characters where there are no spaces)", fontsize=10)
+    fig.supylabel("share of lines", fontsize=10)
+    return style.settled(fig)
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 1rem/1.5 sans-serif; color: #1a1a1a; background: #fff; max-width: 60rem; margin: 2rem auto }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; margin: 1rem 0 }}
+caption {{ text-align: left; font-weight: bold; padding: .3rem 0 }}
+th, td {{ padding: .25rem .7rem; border-bottom: 1px solid #ccc; vertical-align: top }}
+.warning {{ border-left: .4rem solid #d55e00; padding: .3rem .8rem; background: #fdf3ec }}
+</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def write_datasheet(corpus: Corpus, path: Path, facts: Sequence[PairFacts] | None = None) -> Path:
+    """Write one HTML page with the tables, warnings, figures and an example of each pair; returns its path.
+
+    The page holds its figures and links to nothing. The same corpus gives the same bytes. `facts`: from `look`, which
+    is called otherwise. Raises UserError when the page cannot be written, or would lie among the files of the corpus.
+    """
+    if corpus.path and path.resolve().parent == corpus.path.resolve():
+        raise UserError(f"{path} would be a foreign file in the corpus. Choose a path outside {corpus.path}.")
+    found = look(corpus) if facts is None else facts
+    page = _PAGE.format(title=html.escape(f"Datasheet: {corpus.name}"), body="\n".join(_body(corpus, found)))
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(page, encoding="utf-8", newline="\n")
+        os.replace(new, path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise UserError(f"{path} cannot be written ({error.strerror}). Choose another file.") from None
+    return path
+
+
+def _body(corpus: Corpus, facts: Sequence[PairFacts]) -> Iterator[str]:
+    about = {"Direction": corpus.direction, "Licence": corpus.licence, "Source": corpus.source}
+    yield "".join(f"<p><strong>{key}</strong>: {html.escape(value)}</p>\n" for key, value in about.items())
+    sizes, words, faults = summary(facts)
+    yield f"<h2>Sizes</h2>\n{sizes.to_html()}\n{style.figure_html(_size_figure(facts))}"
+    yield f"<h2>Sentences and words</h2>\n{words.to_html()}"
+    more = f"<p>The first {PANELS} pairs of {len(facts)}:</p>\n" if len(facts) > PANELS else ""
+    yield f"{more}{style.figure_html(_length_figure(facts))}"
+    yield f"<h2>Faults</h2>\n{faults.to_html()}"
+    for warning in [*hints(facts), *corpus.warnings]:
+        yield f'<p class="warning">Warning: {html.escape(warning)}</p>'
+    yield '<h2>Examples</h2>\n<table>\n<caption>The first training pair of each</caption>\n<thead><tr>'
+    yield "".join(f'<th scope="col">{name}</th>' for name in ("pair", "source", "target")) + "</tr></thead>\n<tbody>"
+    for f in facts:
+        cells = (
+            f'<td lang="{side.language.replace("_", "-")}" dir="auto">{html.escape(text)}</td>'
+            for side, text in zip((f.src, f.trg), f.example, strict=True)
+        )
+        yield f'<tr><th scope="row">{f.pair}</th>{"".join(cells)}</tr>'
+    yield f"</tbody>\n</table>\n<h2>How it was counted</h2>\n<p>{html.escape(' '.join(_how().split()))}</p>"
+
+
+def _how() -> str:
+    return (__doc__ or "").partition("\n\n")[2] + (
+        f" A line is in a script if half of its letters are (a Han sign counts four): {SCRIPT_LINES:,} lines a pair."
+    )
+
+
+def show_corpus(path: Path, html: Path | None = None) -> None:
+    """Print what is in the corpus directory; with `html`, also write the datasheet there. Leaks are told, not refused.
+
+    Raises UserError for whatever else makes the corpus unreadable.
+    """
+    corpus = load_corpus(path, allow_leakage=True)
+    facts = look(corpus)
+    print(f"{corpus.name}: {corpus.direction}, licence {corpus.licence}")
+    for table in summary(facts):
+        print(f"\n{table.to_text()}")
+    print()
+    for f in facts:
+        print(f"{f.pair}: {f.example[0]}  ->  {f.example[1]}")
+    for warning in hints(facts):
+        print(f"warning: {warning}")
+    for warning in corpus.warnings:
+        print(f"note: {warning}")
+    if html is not None:
+        print(f"datasheet: {write_datasheet(corpus, html, facts)}")

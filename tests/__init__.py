@@ -1,0 +1,1 @@
+"""All tests; conftest.py has what they share."""

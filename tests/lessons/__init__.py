@@ -1,0 +1,1 @@
+"""The lessons, their kit and their tools."""

@@ -1,0 +1,1 @@
+"""The rest of the library, and the repository itself."""

@@ -1,0 +1,61 @@
+"""compile=True: PyTorch's own code for the layers trains as the plain layers do, copies for trials included."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pmd_lite.errors import UserError
+from pmd_lite.training.learner import check_compiler
+from tests.conftest import MakeTrainer, stopped_at
+from tests.paper.test_resume import assert_same
+
+compiler = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
+
+
+@pytest.mark.slow
+def test_compiled_layers_train_as_plain_ones_do(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, whose random numbers differ: the same weights and alphas after a search, up to rounding.
+
+    aot_eager traces as the default backend does, but makes no C++ of what it traced: seconds, not minutes.
+    """
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    words: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "eps": 1e-3, "steps": 6}
+    plain, compiled = make_trainer("auto-pmd", **words), make_trainer("auto-pmd", compile=True, **words)
+    assert compiled.students[0].learner.model.encoder[0]._compiled_call_impl is not None
+    assert compiled.students[0].learner.copy().model.encoder[0]._compiled_call_impl is not None
+    plain.run()
+    compiled.run()
+    torch.testing.assert_close(plain.distiller.weights(), compiled.distiller.weights())
+    for one, other in zip(plain.students, compiled.students, strict=True):
+        for a, b in zip(one.learner.model.parameters(), other.learner.model.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+@compiler
+def test_a_compiled_run_that_was_stopped_ends_in_the_same_bits(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    words: dict[str, Any] = {"dropout": 0.2, "steps": 6, "compile": True}
+    make_trainer("tau=1", path=tmp_path / "whole", **words).run()
+    first = make_trainer("tau=1", path=tmp_path / "parts", **words)
+    with stopped_at(3):
+        first.run()
+    make_trainer("tau=1", path=tmp_path / "parts", **words).run()
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_where_nothing_can_be_compiled_it_is_said_before_training(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_compiler(*args: Any, **words: Any) -> Any:
+        raise RuntimeError("No working C++ compiler found\nand a long story")
+
+    check_compiler.cache_clear()
+    monkeypatch.setattr(torch, "compile", no_compiler)
+    with pytest.raises(UserError, match=r"compile=True: .* \(No working C\+\+ compiler found\).*set compile=False"):
+        make_trainer("tau=1", compile=True)

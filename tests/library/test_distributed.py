@@ -1,0 +1,299 @@
+"""Several processes make the run that one makes: the same steps, decisions and counts, up to the order of sums."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from pmd_lite import processes as launching
+from pmd_lite.api import load_corpus, train
+from pmd_lite.config import preset
+from pmd_lite.errors import UserError
+from pmd_lite.processes import launch
+from pmd_lite.run import Run
+from pmd_lite.training.distributed import ALONE, Group, divided
+from pmd_lite.training.step import check_one_each
+from tests.conftest import TINY, stopped_at
+from tests.ranks import rank_1_dies
+
+WORLD: dict[str, Any] = {
+    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
+}  # fmt: skip
+# A large eps: else Adam makes whole steps of rounding noise in gradients that are zero.
+WORDS: dict[str, Any] = {
+    **TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "device": "cpu", "show": "off", "score": False,
+}  # fmt: skip
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="gloo's ranks are started on Linux and macOS here"),
+    pytest.mark.usefixtures("forked"),
+]
+
+
+def alone(out: Path, method: str = "auto-pmd", **more: Any) -> Run:
+    return train(load_corpus("toy", **WORLD), method, "toy", out=out, **{**WORDS, **more})
+
+
+def together(out: Path, processes: int, method: str = "auto-pmd", **more: Any) -> Run:
+    words = {**WORDS, **more}
+    return launch("toy", method, "toy", processes=processes, corpus_options=WORLD, out=out, **words)
+
+
+def known(column: list[float | None]) -> dict[int, float]:
+    """Without the pairs that were not drawn."""
+    return {i: x for i, x in enumerate(column) if x is not None}
+
+
+def same_run(a: Run, b: Run) -> None:
+    """Weights, losses and decisions alike; what is counted, equal."""
+    for student in range(len(a.labels)):
+        ours, theirs = (run.dir.load_weights(student, "latest") for run in (a, b))
+        for name in ours:
+            torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
+    one, two = a.dir.metrics(), b.dir.metrics()
+    assert [(m["event"], m["step"], m["student"]) for m in one] == [(m["event"], m["step"], m["student"]) for m in two]
+    for x, y in zip(one, two, strict=True):
+        assert x["alpha"] == pytest.approx(y["alpha"], abs=1e-12)
+        if x["event"] == "eval":
+            assert x["dev_loss"] == pytest.approx(y["dev_loss"], rel=1e-4)
+            assert known(x["train_kd"]) == pytest.approx(known(y["train_kd"]), rel=1e-3)
+            assert x["p"] == pytest.approx(y["p"], rel=1e-4)
+            assert (x["tokens"], x["multiply_adds"], x["visits"]) == (y["tokens"], y["multiply_adds"], y["visits"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_several_processes_make_the_run_of_one(
+    tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    run = together(tmp_path / "many", processes, resume="never")
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers, "Ctrl-C stays Ctrl-C"
+    assert not list((tmp_path / "temporary").iterdir()), "the launcher leaves nothing behind"
+    assert run.dir.finished
+    assert any(m["event"] == "search" for m in run.dir.metrics()), "the searches, too, are shared work"
+    same_run(alone(tmp_path / "one"), run)
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: Path) -> None:
+    """Twice each, as on a terminal: from it, and passed on by the launcher. All save, and nobody shows a traceback."""
+    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show off"
+    small = "--d-model 8 --heads 2 --ffn 8 --device cpu"
+    words = [*text.split(), *small.split(), "--out", str(tmp_path / "r")]
+    child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)  # fmt: skip
+    latest = tmp_path / "r" / "checkpoint" / "LATEST"
+    try:
+        for _ in range(6000):
+            if latest.exists() or child.poll() is not None:
+                break
+            time.sleep(0.05)
+        assert child.poll() is None, child.communicate()[1]
+        first = latest.read_text()
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=120)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode == 130, err
+    assert "Traceback" not in err
+    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to go on" in err
+    assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
+
+
+@pytest.mark.slow
+def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Path) -> None:
+    """chi-IBR needs a tau=1 run first: one student, whose micro-batches two processes share."""
+    words: dict[str, Any] = {"turns": "together", "samplers": ["chi-ibr", "tau=1"]}
+    run = together(tmp_path / "two", 2, "bi-pmd", **words)
+    whole = alone(tmp_path / "one", "bi-pmd", **words)
+    same_run(whole, run)
+    same_run(*(Run(one.path / "auxiliary" / "plain") for one in (whole, run)))
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+    """Begun by one, continued by four, with a sampler that learns from the losses of every micro-batch."""
+    method = "multiuat"
+    whole, out = alone(tmp_path / "whole", method), tmp_path / "parts"
+    with stopped_at(5):
+        alone(out, method)
+    assert not Run(out).dir.finished
+    same_run(whole, together(out, 4, method))
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_named_and_costs_nothing_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended: .*SIGKILL.*goes on"):
+        patched.setattr(launching, "one_rank", rank_1_dies)
+        together(tmp_path / "run", 2)
+    run = Run(tmp_path / "run")
+    assert not run.dir.finished
+    loaded = run.dir.load_checkpoint()
+    assert loaded is not None
+    assert loaded[1]["step"] == 4
+    same_run(alone(tmp_path / "whole"), alone(tmp_path / "run"))
+
+
+def batches(run: Run) -> tuple[int, int]:
+    return run.config.train.accumulate, run.config.train.tokens
+
+
+@pytest.mark.slow
+def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once, when the run begins; config.json holds what is used, and whoever continues it uses the same."""
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
+    with monkeypatch.context() as patched, pytest.raises(UserError, match="process 1 of 2 ended"):
+        patched.setattr(launching, "one_rank", rank_1_dies)
+        together(tmp_path / "run", 2, **words)
+    assert "note: updates are of 2 x 60 tokens, not 1 x 120: one micro-batch for each of 2 processes" in (
+        capfd.readouterr().err
+    )
+    assert Run(tmp_path / "run").dir.config["asked"] == words
+    run = alone(tmp_path / "run", **words)  # the same request, by one process
+    assert "2 x 60 tokens, not 1 x 120: as this run was begun" in capfd.readouterr().err
+    assert batches(run) == (2, 60)
+    same_run(alone(tmp_path / "whole", accumulate=2, tokens=60), run)
+    assert batches(alone(tmp_path / "run", accumulate=2, tokens=60)) == (2, 60), "as its config.json has them"
+    with pytest.raises(UserError, match=r"config.train.tokens differ"):
+        alone(tmp_path / "run", accumulate=1, tokens=140)
+
+
+@pytest.mark.slow
+def test_a_run_begun_by_one_process_keeps_its_batches_and_leaves_others_idle(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
+    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    with stopped_at(5):
+        alone(out, **words)
+    run = together(out, 2, **words)
+    assert "note: 1 of 2 processes have no share of an update" in capfd.readouterr().err
+    assert (batches(run), run.dir.config["asked"]) == ((1, 120), None)
+    same_run(whole, run)
+
+
+@pytest.mark.slow
+def test_processes_that_train_a_student_each_divide_only_what_comes_before(tmp_path: Path) -> None:
+    """turns=together keeps its rule; chi-IBR's tau=1 run, which has no second student, is divided."""
+    words: dict[str, Any] = {"samplers": ["chi-ibr", "tau=1"], "turns": "together", "accumulate": 1, "steps": 40}
+    run = together(tmp_path / "run", 2, "bi-pmd", **words)
+    assert batches(run) == (1, 60)
+    assert batches(Run(tmp_path / "run" / "auxiliary" / "plain")) == (2, 30)
+
+
+@pytest.mark.slow
+def test_a_refused_request_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match=r"^turns=together: 2 processes for 3 students"):
+        together(tmp_path / "run", 2, "bi-pmd", samplers=["tau=1", "tau=2", "tau=5"], turns="together")
+    assert capfd.readouterr().err == ""
+    assert not (tmp_path / "run").exists()
+
+
+@given(st.integers(16, 9000), st.integers(1, 20), st.integers(1, 40))
+def test_a_divided_update_has_its_tokens_and_a_micro_batch_for_each(tokens: int, accumulate: int, ranks: int) -> None:
+    config = preset("toy", tokens=tokens, accumulate=accumulate)
+    if tokens * accumulate < 16 * ranks and ranks > accumulate:
+        with pytest.raises(UserError, match=f"Start at most {tokens * accumulate // 16}, or raise tokens"):
+            divided(config, ranks)
+        return
+    found = divided(config, ranks)
+    if ranks <= accumulate:
+        assert found == config
+    assert found.train.accumulate == max(accumulate, ranks)
+    assert 0 <= tokens * accumulate - found.train.tokens * found.train.accumulate < ranks
+    assert replace(found, train=config.train) == config
+    assert divided(replace(config, train=replace(config.train, turns="together")), ranks).train.tokens == tokens
+
+
+def test_sixteen_processes_make_the_papers_update() -> None:
+    """16 GPUs x 4,096 tokens; and any other number of them 65,536 as well."""
+    assert (found := divided(preset("wmt6"), 16).train).tokens == 4096
+    assert found.accumulate == 16
+    for ranks in (1, 2, 4, 8, 16, 32, 64):
+        train = divided(preset("wmt6"), ranks).train
+        assert train.tokens * train.accumulate == 65_536
+
+
+def same_moments(a: Run, b: Run) -> None:
+    """Checkpoints hold the same Adam state for every student."""
+    states = [run.dir.load_checkpoint() for run in (a, b)]
+    assert states[0] is not None
+    assert states[1] is not None
+    for one, two in zip(states[0][1]["students"], states[1][1]["students"], strict=True):
+        ours, theirs = (x["learner"]["optimizer"]["state"] for x in (one, two))
+        assert ours.keys() == theirs.keys()
+        assert ours
+        for name in ours:
+            for part in ("step", "exp_avg", "exp_avg_sq"):
+                torch.testing.assert_close(ours[name][part], theirs[name][part], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["auto-pmd", "multiuat"])
+def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
+    """turns=together: with one micro-batch an update, which could not be shared; searches and samplers included."""
+    words: dict[str, Any] = {"accumulate": 1, "tokens": 160, "turns": "together", "samplers": ["tau=1", "tau=5"]}
+    if method == "multiuat":
+        words["samplers"] = ["multiuat", "multiuat"]
+        method = "bi-pmd"
+    run = together(tmp_path / "two", 2, method, **words)
+    whole = alone(tmp_path / "one", method, **words)
+    same_run(whole, run)
+    same_moments(whole, run)
+
+
+@pytest.mark.slow
+def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path) -> None:
+    words: dict[str, Any] = {"accumulate": 2, "turns": "together"}
+    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    with stopped_at(5):
+        alone(out, **words)
+    run = together(out, 2, **words)
+    same_run(whole, run)
+    same_moments(whole, run)
+
+
+def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
+    for size in (1, 2):
+        check_one_each(Group(size=size), 2)
+    with pytest.raises(UserError, match=r"3 processes for 2 students. .* start 2, or one for all of them"):
+        check_one_each(Group(size=3), 2)
+
+
+def test_alone_nothing_is_sent() -> None:
+    model, numbers = nn.Linear(2, 1), torch.ones(3)
+    model(torch.ones(1, 2)).sum().backward()
+    before = model.weight.grad
+    ALONE.sum_gradients(model, numbers)
+    ALONE.sum(numbers)
+    assert model.weight.grad is before
+    assert numbers.tolist() == [1, 1, 1]
+    assert (ALONE.any(True), ALONE.any(False), ALONE.rank_0s("x")) == (True, False, "x")
+
+
+def test_every_piece_of_work_has_one_owner() -> None:
+    for count in range(7):
+        shares = [list(Group(rank, 3).mine(count)) for rank in range(3)]
+        assert sorted(itertools.chain(*shares)) == list(range(count))

@@ -1,0 +1,144 @@
+"""A stored comparison gives back the numbers of its summary, and words that follow from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pmd_kit.l12.widgets import method_picker
+from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.errors import UserError
+from pmd_lite.figures.style import alt_text
+from pmd_lite.training.rundir import FORMAT
+
+RESULTS = Path(__file__).resolve().parents[2] / "lessons" / "results"
+
+
+def system(label: str, high: list[float], low: list[float], p: list[float], **differences: Any) -> dict[str, Any]:
+    """Two pairs, "big" and "small", as many seeds as values."""
+    scores = [{"big": a, "small": b} for a, b in zip(high, low, strict=True)]
+    return {"label": label, "method": label.split(" ")[0], "bleu": scores, "dev_loss": scores,
+            "differences": differences, "steps": [10, 20],
+            "p": {"big": p, "small": [1 - x for x in p]}}  # fmt: skip
+
+
+def summary() -> dict[str, Any]:
+    systems = [
+        system("tau=1", [60.0, 62.0], [4.0, 6.0], [0.9, 0.9]),
+        system("unimax", [50.0, 52.0], [10.0, 12.0], [0.6, 0.6], mean=[-2.0, ""], HRL=[-10.0, "▼"], LRL=[6.0, "▲"]),
+        system("pair model_1 (x)", [59.0, 59.0], [4.0, 4.0], [0.9, 0.8], mean=[-1.5, ""], HRL=[-2.0, ""],
+               LRL=[-1.0, ""]),
+    ]  # fmt: skip
+    return {"corpus": "c", "sizes": {"big": 9, "small": 1}, "seeds": [1, 2], "equal": "runs", "preset": "toy",
+            "overrides": {"steps": 100}, "groups": [["big"], ["small"]], "systems": systems,
+            "costs": {"tau=1": {"train": 0.8, "dev": 0.2}, "unimax": {"train": 0.7, "dev": 0.2},
+                      "pair": {"train": 2.0, "dev": 0.5}}}  # fmt: skip
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredComparison:
+    return load(summary(), tmp_path)
+
+
+def load(data: dict[str, Any], folder: Path) -> StoredComparison:
+    path = folder / "summary.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return StoredComparison.load(path)
+
+
+def test_numbers_by_hand(stored: StoredComparison) -> None:
+    assert stored.points("tau=1") == [(4.0, 60.0), (6.0, 62.0)]
+    assert stored.mean_point("unimax") == (11.0, 51.0)
+    assert stored.cost("pair model_1 (x)") == 2.5
+    assert stored.undominated() == ["tau=1", "unimax"]
+    assert stored.moving() == ["unimax", "pair model_1 (x)"]
+    assert stored.difference("unimax", "HRL") == (-10.0, "▼")
+    assert stored.difference("tau=1", "HRL") == (0.0, "")
+    assert stored.command == ""
+    with pytest.raises(UserError, match=r"No system is called 'x'. There are tau=1, unimax"):
+        stored.points("x")
+
+
+def test_the_table_has_a_row_for_each_system(stored: StoredComparison) -> None:
+    text = stored.table().to_text()
+    assert "33.0 ± 1.4" in text and "61.0 ± 1.4" in text and "+6.0\u00a0▲" in text and "p < 0.05." in text
+    assert [row[0] for row in stored.table(["unimax"]).rows] == ["unimax"]
+    assert stored.table().rows[0][2] == "", "the baseline differs from itself by nothing"
+
+
+def test_the_reading_follows_from_the_marks(stored: StoredComparison, tmp_path: Path) -> None:
+    text = stored.reading()
+    assert "large pairs, against tau=1:\n  better (0): none\n  worse (1): unimax -10.0\n" in text
+    assert "small pairs, against tau=1:\n  better (1): unimax +6.0\n" in text
+    assert "2 of 6 differences are marked; about 0 would be" in text
+    assert text.endswith("Not dominated by any other mean: tau=1 (compute 1.00), unimax (compute 0.90).")
+    data = summary()
+    data["systems"][1]["differences"]["HRL"] = [-10.0, ""]
+    assert "large pairs, against tau=1:\n  better (0): none\n  worse (0): none" in load(data, tmp_path).reading()
+
+
+def test_equal_compute_by_hand(stored: StoredComparison) -> None:
+    table = stored.equal_compute(["tau=1", "pair"])
+    assert [list(row) for row in table.rows] == [
+        ["tau=1", "1.00", 100, 250], ["unimax", "0.90", 111, 278], ["pair", "2.50", 40, 100]
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="No method is called x"):
+        stored.equal_compute(["x"])
+
+
+def test_figures_say_what_they_show(stored: StoredComparison) -> None:
+    assert "unimax LRL 11.0 HRL 51.0" in alt_text(stored.frontier(highlight=["unimax"]))
+    assert "unimax" not in alt_text(stored.frontier(labels=["tau=1", "pair model_1 (x)"]))
+    stored.frontier(labels=["unimax", "pair model_1 (x)"])  # without the baseline there is no cross, and no error
+    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(stored.probabilities())
+    assert len(stored.probabilities(["tau=1"]).axes) == 1
+    assert alt_text(stored.costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
+    assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(stored.card("unimax"))
+
+
+def test_the_picker_draws_every_system(stored: StoredComparison) -> None:
+    widget = method_picker(stored)
+    _, label, picture = widget.children
+    for name in stored.systems:
+        label.value = name
+        assert f'alt="{name}: at the end it draws' in picture.value
+
+
+@pytest.mark.parametrize("part", ["systems", "costs", "groups", "sizes", "overrides"])
+def test_a_file_that_lacks_a_part_is_refused(part: str, tmp_path: Path) -> None:
+    data = summary()
+    del data[part]
+    with pytest.raises(UserError, match="no stored comparison"):
+        load(data, tmp_path)
+
+
+def test_a_missing_file_a_wrong_form_and_a_method_without_cost_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no stored comparison"):
+        StoredComparison.load(tmp_path / "none.json")
+    (tmp_path / "list.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(UserError, match="no stored comparison"):
+        StoredComparison.load(tmp_path / "list.json")
+    data = summary()
+    del data["costs"]["pair"]
+    with pytest.raises(UserError, match="no stored comparison"):
+        load(data, tmp_path)
+
+
+def test_the_comparison_of_lesson_12_is_there_and_complete() -> None:
+    stored = StoredComparison.load(RESULTS / "compare_longtail.json")
+    assert stored.command and set(stored.systems) >= {"tau=1", "unimax", "chi-ibr", "lssd", "auto-pmd model_1 (tau=1)"}
+    assert len(stored.moving()) == 7
+
+
+def test_results_of_an_older_version_are_marked(tmp_path: Path) -> None:
+    """Stored comparisons without the format of today carry a caution in every caption, those with it none."""
+    data = json.loads((RESULTS / "compare_longtail.json").read_text(encoding="utf-8"))
+    for format_, marked in ((None, True), (1, True), (FORMAT, False)):
+        path = tmp_path / "summary.json"
+        path.write_text(json.dumps({**data, **({"format": format_} if format_ else {})}), encoding="utf-8")
+        stored = StoredComparison.load(path)
+        for table in (stored.table(), stored.equal_compute(["tau=1"])):
+            assert ("made by an older version" in table.caption) == marked

@@ -1,0 +1,1 @@
+"""The equations, algorithms and appendices of the paper, and what every method must keep."""

@@ -1,0 +1,300 @@
+"""Interrupt a run anywhere: every file stays whole, and the resumed run ends in the same bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pmd_lite import disk as disk_module
+from pmd_lite.api import train
+from pmd_lite.config import preset
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.errors import UserError
+from pmd_lite.training import rundir as rundir_module
+from pmd_lite.training import weights as weights_module
+from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.snapshot import differences
+from pmd_lite.training.trainer import Interrupted, Trainer
+from tests.conftest import TINY, MakeTrainer
+
+SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
+
+
+def outcome(path: Path) -> dict[str, Any]:
+    """All that a run leaves, without the clock's readings."""
+    models, state = RunDir(path).load_checkpoint() or ([], {})
+    state.pop("seconds", None)
+    state.pop("metrics_size", None)
+    metrics = [{k: v for k, v in event.items() if k != "seconds"} for event in RunDir(path).metrics()]
+    best = [RunDir(path).load_weights(i) for i in range(len(models))]
+    return {"models": models, "best": best, "state": state, "metrics": metrics}
+
+
+def assert_same(a: Path, b: Path) -> None:
+    found = list(differences(outcome(a), outcome(b)))
+    assert found == []
+
+
+class Crash(BaseException):
+    """Stands for a kill: nothing may catch it."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    """Die just before the `moment`-th file operation of a checkpoint (write, flush, rename, delete)."""
+    count = itertools.count(1)
+
+    def deadly(real: Any) -> Any:
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            if next(count) == moment:
+                raise Crash
+            return real(*args, **kwargs)
+
+        return operation
+
+    for owner, name in [
+        (weights_module, "save_file"), (disk_module, "sync"), (rundir_module, "sync"), (disk_module.os, "replace"),
+        (rundir_module.torch, "save"), (disk_module.shutil, "rmtree"), (RunDir, "append_metrics"),
+    ]:  # fmt: skip
+        monkeypatch.setattr(owner, name, deadly(getattr(owner, name)))
+
+
+@pytest.mark.slow
+def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    """Every file operation of a run in turn is the one the process dies at; after resuming, the bits are the same."""
+    settings = {"steps": 4, "eval_every": 2, "update_every": 2}
+    whole = tmp_path / "whole"
+    make_trainer("auto-pmd", path=whole, **settings).run()
+    for moment in itertools.count(1):
+        path = tmp_path / f"crash{moment}"
+        with pytest.MonkeyPatch.context() as patch:
+            crash_at(patch, moment)
+            try:
+                make_trainer("auto-pmd", path=path, **settings).run()
+                break  # fewer operations than `moment`: all have been tried
+            except Crash:
+                pass
+        make_trainer("auto-pmd", path=path, **settings).run()
+        assert_same(whole, path)
+    assert moment > 30
+
+
+def _train_in_child(path: str) -> None:
+    from pmd_lite.data.toy import toy_corpus
+
+    torch.set_num_threads(1)
+    corpus = toy_corpus(
+        "toy", head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1
+    )
+    train(corpus, "auto-pmd", preset("toy", **SETTINGS), out=path, show="off", score=False)
+
+
+@pytest.mark.slow
+def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
+    """SIGKILL whenever; resume; in the end weights, state and metrics equal those of an undisturbed run."""
+    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+    if sys.platform != "win32":
+        context.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])  # making an optimiser imports the second
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    started = time.perf_counter()
+    first = context.Process(target=_train_in_child, args=(str(whole),))
+    first.start()
+    first.join()
+    duration = time.perf_counter() - started
+    assert first.exitcode == 0
+    chance, kills = random.Random(7), 0
+    while kills < 20:
+        child = context.Process(target=_train_in_child, args=(str(broken),))
+        child.start()
+        child.join(timeout=chance.uniform(0.02, 0.25) * duration)
+        if child.exitcode == 0:  # finished between two kills: begin a new run to kill
+            assert_same(whole, broken)
+            broken = broken.with_name(f"{broken.name}x")
+            continue
+        child.kill()
+        child.join()
+        kills += 1
+    last = context.Process(target=_train_in_child, args=(str(broken),))
+    last.start()
+    last.join()
+    assert last.exitcode == 0
+    assert_same(whole, broken)
+
+
+@pytest.mark.parametrize("overrides", [{"fidelity": "released", "rollback": True}, {"fidelity": "released"}])
+def test_released_fidelity_resumes_to_the_same_bits(
+    make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
+) -> None:
+    """The teacher's dropout, too, is a function of seed and step, not of what ran before."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    make_trainer("auto-pmd", path=whole, **overrides).run()
+    torch.manual_seed(99)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, 25)
+        with pytest.raises(Crash):
+            make_trainer("auto-pmd", path=broken, **overrides).run()
+    make_trainer("auto-pmd", path=broken, **overrides).run()
+    assert_same(whole, broken)
+
+
+def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    """Evaluations without a gain are counted over the kill: 2 of 3 before it, so one more ends the run."""
+    settings = {"path": tmp_path / "r", "steps": 100, "lr": 1e-9, "patience": 3, "eval_every": 1}
+    first = make_trainer("tau=1", **settings)
+    first.students[0].best = -1.0  # nothing can beat it
+    first.clock = dataclasses.replace(first.clock, total=2)
+    first.run()
+    second = make_trainer("tau=1", **settings)
+    assert second.run() == "early stop"
+    assert second.clock.step == 3
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    make_trainer("auto-pmd", path=whole).run()
+    trainer = make_trainer("auto-pmd", path=stopped)
+    real, handler = trainer.update, signal.getsignal(signal.SIGINT)
+
+    def update_then_interrupt(student: Any) -> int:
+        if trainer.clock.step == 5 and student.index == 0:
+            signal.raise_signal(signal.SIGINT)
+        return real(student)
+
+    trainer.update = update_then_interrupt  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*go on"):
+        trainer.run()
+    assert signal.getsignal(signal.SIGINT) is handler
+    resumed = make_trainer("auto-pmd", path=stopped)
+    resumed.run()
+    assert_same(whole, stopped)
+
+
+@pytest.mark.parametrize(("seconds", "stops"), [(0.1, Interrupted), (2.0, KeyboardInterrupt)])
+def test_a_second_ctrl_c_counts_if_it_is_not_the_first_one_again(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, seconds: float, stops: type[BaseException]
+) -> None:
+    """A terminal and a launcher pass on the same one; a later one means: at once."""
+    trainer, clock = make_trainer("tau=1", steps=4), itertools.count(1000.0, seconds)
+    monkeypatch.setattr("pmd_lite.training.trainer.time.monotonic", lambda: next(clock))
+    real = trainer.update
+
+    def interrupt_twice(student: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        return real(student)
+
+    trainer.update = interrupt_twice  # type: ignore[method-assign]
+    with pytest.raises(stops):
+        trainer.run()
+    assert trainer.clock.step == 1
+    assert (trainer.rundir.load_checkpoint() is not None) == (stops is Interrupted)
+
+
+def test_training_works_outside_the_main_thread(make_trainer: MakeTrainer) -> None:
+    """Notebooks and servers may call from another thread, where signal handlers cannot be set."""
+    trainer, result = make_trainer("tau=1", steps=2), []
+    thread = threading.Thread(target=lambda: result.append(trainer.run()))
+    thread.start()
+    thread.join()
+    assert result == ["all steps made"]
+
+
+def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    config = preset("toy", **TINY)
+    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
+    before = {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()}
+    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
+    assert {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()} == before
+    with pytest.raises(UserError, match="holds a run already"):
+        train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
+    with pytest.raises(UserError, match=r"holds another: config\.optim\.lr differ"):
+        train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
+    about = tmp_path / "r" / "config.json"  # as if a GPU had trained it
+    about.write_text(about.read_text(encoding="utf-8").replace('"fp32"', '"fp16"'), encoding="utf-8")
+    about.write_text(about.read_text(encoding="utf-8").replace('"device": "auto"', '"device": "mps"'), encoding="utf-8")
+    elsewhere = preset("toy", **{**TINY, "precision": "fp16", "device": "mps"})
+    run = train(tiny_corpus, "tau=1", elsewhere, out=tmp_path / "r", show="off", score=False)
+    assert run.dir.finished
+    assert run.translate(["a"], run.pairs[0])
+    (tmp_path / "begun").mkdir()
+    for left in (".lock", "config.json.tmp"):
+        (tmp_path / "begun" / left).write_text("{")
+    assert train(tiny_corpus, "tau=1", config, out=tmp_path / "begun", show="off", score=False).dir.finished
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        train(tiny_corpus, "tau=1", config, out=tmp_path / "full", show="off")
+
+
+def test_two_processes_do_not_train_in_one_directory(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    config = preset("toy", **TINY)
+    with RunDir(tmp_path / "r").locked(), pytest.raises(UserError, match="another process is training"):
+        train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off")
+    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)  # free again
+    assert RunDir(tmp_path / "r").finished
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "delete", "pickle"])
+@pytest.mark.parametrize("file", ["state.pt", "model_1.safetensors"])
+def test_damaged_checkpoints_are_refused_in_words(
+    make_trainer: MakeTrainer, tmp_path: Path, damage: str, file: str
+) -> None:
+    path = tmp_path / "r"
+    make_trainer("tau=1", path=path).run()
+    target = path / "checkpoint" / (path / "checkpoint" / "LATEST").read_text() / file
+    data = target.read_bytes()
+    if damage == "truncate":
+        target.write_bytes(data[: len(data) // 2])
+    elif damage == "flip":
+        target.write_bytes(bytes([data[0] ^ 0xFF]) + data[1:])
+    elif damage == "empty":
+        target.write_bytes(b"")
+    elif damage == "delete":
+        target.unlink()
+    else:
+        torch.save(_Bomb(tmp_path / "exploded"), target)
+    with pytest.raises(UserError, match="damaged"):
+        make_trainer("tau=1", path=path).run()
+    assert not (tmp_path / "exploded").exists()
+
+
+class _Bomb:
+    """A pickle that writes a file when it is loaded carelessly."""
+
+    def __init__(self, mark: Path):
+        self.mark = str(mark)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.mark,)
+
+
+def test_metrics_are_cut_back_to_the_checkpoint(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    make_trainer("tau=1", path=path).run()
+    whole = (path / "metrics.jsonl").read_bytes()
+    with open(path / "metrics.jsonl", "ab") as file:
+        file.write(b'{"event": "eval", "step": 99, "stud')  # written after the checkpoint by a run that was killed
+    assert len(RunDir(path).metrics()) == 3
+    make_trainer("tau=1", path=path).run()
+    assert (path / "metrics.jsonl").read_bytes() == whole
+    assert [json.loads(line)["step"] for line in whole.splitlines()] == [4, 8, 12]
+
+
+def test_weights_of_another_shape_are_refused(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    make_trainer("tau=1", path=path).run()
+    wider: Trainer = make_trainer("tau=1", path=path, ffn=64)
+    with pytest.raises(UserError, match="another model shape"):
+        wider.run()
