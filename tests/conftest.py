@@ -74,9 +74,9 @@ def imported(one_target: Path, three_pairs: Corpus) -> Imported:
     return import_marian(one_target, one_target.parent / "imported", three_pairs.pairs)
 
 
-@pytest.fixture(scope="module")
-def forked() -> Iterator[None]:
-    """Processes that the library spawns are forks of one that has imported what a run needs.
+@contextmanager
+def forked_processes() -> Iterator[None]:
+    """Processes that the library spawns in the block are forks of one that has imported what a run needs.
 
     A spawned one takes five seconds of a core to import it. On Windows nothing forks, and they are spawned.
     """
@@ -90,6 +90,13 @@ def forked() -> Iterator[None]:
             patched.setattr(
                 multiprocessing, "get_context", lambda method=None: real("forkserver" if method == "spawn" else method)
             )
+        yield
+
+
+@pytest.fixture
+def forked() -> Iterator[None]:
+    """The same for a test."""
+    with forked_processes():
         yield
 
 

@@ -23,7 +23,7 @@ from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.run import Run
-from tests.conftest import TINY
+from tests.conftest import TINY, forked_processes
 
 WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1,
          "false_friends": 1}  # fmt: skip
@@ -31,15 +31,19 @@ WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjecti
 QUICK: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32, "steps": 64, "eval_every": 32, "update_every": 16}
 METHODS = ["tau=1", "auto-pmd", "lsmd", "tau=1 d_model=32", "bi-pmd samplers=tau=1,chi-ibr alpha=0.5"]
 
-pytestmark = pytest.mark.usefixtures("forked")
 
-
-def compare(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
+def spawning(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
+    """As for a user, whose workers are spawned."""
     return pmd.compare("toy", methods, seeds, corpus_options=WORLD, out=out, workers=2, show=False, **words, **QUICK)
 
 
+def compare(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
+    with forked_processes():
+        return spawning(out, methods, seeds, **words)
+
+
 @pytest.fixture(scope="module")
-def found(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare(tmp_path_factory.mktemp("compare"), METHODS, [1, 2])
 
 
@@ -136,7 +140,7 @@ def test_asking_again_trains_nothing_and_asking_for_more_trains_only_that(
 def test_killed_in_the_middle_it_goes_on_and_repeats_no_finished_run(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path[:0] = ['.']\nfrom pathlib import Path\nimport tests.library.test_compare as t\n"
-        f"if __name__ == '__main__':\n    t.compare(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1])\n"
+        f"if __name__ == '__main__':\n    t.spawning(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1])\n"
     )
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")
@@ -299,8 +303,8 @@ def test_figures_say_in_words_what_they_show(found: Comparison) -> None:
 
 
 @pytest.fixture(scope="module")
-def equal(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-    yield compare(tmp_path_factory.mktemp("equal"), ["tau=1", "bi-pmd", "tau=1 d_model=32"], [1, 2], equal="compute",
+def equal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
+    yield compare(tmp_path_factory.mktemp("equal"), ["tau=1", "bi-pmd", "tau=1 d_model=48"], [1, 2], equal="compute",
                   reference="bi-pmd")  # fmt: skip
 
 
@@ -325,7 +329,7 @@ def test_at_equal_compute_all_spend_what_the_reference_spends(equal: Comparison)
 @pytest.mark.slow
 def test_only_the_first_seed_is_measured_at_equal_tokens(equal: Comparison) -> None:
     assert sorted(path.name for path in (equal.path / "runs").iterdir()) == [
-        "bi-pmd-seed1", "tau=1-seed1", "tau=1_d_model=32-seed1"
+        "bi-pmd-seed1", "tau=1-seed1", "tau=1_d_model=48-seed1"
     ]  # fmt: skip
     assert "equal compute" in equal.table().caption
     assert (equal.path / "equal-compute-table.md").exists()
