@@ -331,7 +331,7 @@ l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in en
 # %% [markdown]
 # **What to notice.** Distillation begins one epoch *after* a pair has failed to improve. At the end of epoch 5 the middle
 # curve is above its star for the first time, so epoch 6 is the first epoch with distillation. In the stored runs of seven
-# epochs, LSSD's teachers took less than 1 % of the computing: the method had little time to act.
+# epochs (as an older version counted them), LSSD's teachers took less than 1 % of the computing: the method had little time to act.
 
 # %% [markdown]
 # ## What the paper compares

@@ -65,10 +65,14 @@ Table(columns, rows, best=None, digits=0)
 # %% [markdown]
 # ## Updates
 #
-# Where do these numbers come from? First the length of the run. An *epoch* is as many updates as it takes to pass through
-# all training tokens once, 65,536 at a time. It is rounded up, since an epoch ends with a whole update. A run has a given
-# number of epochs. The number of updates is the same for both students: $\tau$ changes *which* sentences an epoch has, not
-# how many.
+# Where do these numbers come from? First the length of the run. An *epoch* is one pass over the data: as many updates as it
+# takes until every sentence has been seen once at $\tau=1$. It is rounded up, since an epoch ends with a whole update. A run
+# has a given number of epochs. The number of updates is the same for both students: $\tau$ changes *which* sentences an epoch
+# has, not how many updates it has.
+#
+# The library counts the batches that it really cuts. A batch has room for so many tokens of the *longer* side, padding included,
+# so it never holds quite as many target tokens as its budget. The exercise takes every update as full. Its answer is a little
+# too small.
 #
 # ### Exercise 1: updates (5 minutes, difficulty 1)
 #

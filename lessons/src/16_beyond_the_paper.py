@@ -260,7 +260,7 @@ l16.checks.SAMPLER.grade(MyResting, seed=16)
 # To train with your sampler, give it a name. `SAMPLERS` maps names to functions of three things: the training sizes, the
 # configuration, and the findings of auxiliary runs (not needed here). After that, the name works wherever a sampler's name
 # works: alone, or for any student of any mutual method. `Resting` is our own solution. Put `MyResting` in its place if your
-# check is green. An epoch is 134 updates here, so in this short run the sampler looks every 50.
+# check is green. An epoch has more than a hundred updates here, so in this short run the sampler looks every 50.
 #
 # We also train a **placebo**: the same sampler with $k=0$. It looks as often and never changes $P$. Its draws are another
 # shuffle of the same probabilities. So `tau=5` and the placebo differ only by luck.
