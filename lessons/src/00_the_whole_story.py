@@ -8,6 +8,9 @@
 #
 # **Contents**: the problem · six languages · two models, and two that teach each other · a prediction · BLEU per language · the
 # frontier · the weights · when does it help? · the map · where to go next
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## The problem

@@ -9,6 +9,9 @@
 # **Contents**: what the model is asked · a weighted average · exercise: attention · who may look where · exercise: causal
 # mask · exercise: torch's way · reading shapes · inside a trained model · where words stand · exercise: positions ·
 # before or after · every part and its size · exercise: count · the same network elsewhere · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What the model is asked

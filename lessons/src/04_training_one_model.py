@@ -8,6 +8,9 @@
 #
 # **Contents**: what is minimised · exercise: perplexity · a softer target · exercise: smoothed · whose mean? · exercise:
 # gradient · up and down again · exercise: rate · does it matter? · killed in the middle · exercise: checkpoint · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What is minimised

@@ -8,6 +8,9 @@
 # **Contents**: the best sentence · exercise: greedy · a model to talk to · how to compare lengths · exercise: two scores ·
 # the beam · does a wider beam help? · what BLEU counts · exercise: matches · exercise: corpus BLEU · a number and its
 # signature · exercise: the trap · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## The best sentence

@@ -9,6 +9,9 @@
 # **Contents**: two judges · a sweep of the knob · better beyond dispute · exercise: dominates · the frontier · exercise:
 # frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
 # exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Two judges

@@ -10,6 +10,9 @@
 # one target · exercise: the mixed target · a teacher that knows one word · which model gets a gradient · exercise: the
 # student's loss · two students, one algorithm · exercise: one round · where two students settle · vanilla mutual distillation ·
 # the paper's table and ours · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## A second opinion

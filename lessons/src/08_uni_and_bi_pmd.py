@@ -9,6 +9,9 @@
 # **Contents**: twelve weights · only the worse one learns · exercise: Eq. 5 · how often does it matter? · exercise: the share ·
 # both learn · five models · exercise: a second opinion · which student learnt what · a rule that is not in the paper ·
 # exercise: the dead zone · exercise: by hand · how large should alpha be? · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Twelve weights

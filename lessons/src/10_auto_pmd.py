@@ -9,6 +9,9 @@
 # **Contents**: what is searched · one search by hand · exercise: search_step · step through a real run · what a trial trains
 # on · exercise: trial_sentences · leave no trace · exercise: snapshot and restore · a snapshot that was none · exercise:
 # sharing · what the leak does · what looking costs · exercise: overhead · the weights over time · two variants · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What is searched

@@ -8,6 +8,9 @@
 # **Contents**: two levers · samplers with a plan · exercise: UniMax · samplers that learn · exercise: one update ·
 # the worst mixture · exercise: best response · small after large · whose turn it was · teachers that stand still ·
 # exercise: LSSD · what the paper compares · one backbone · what it costs · what this says, and what not · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Two levers

@@ -9,6 +9,9 @@
 # **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on
 # one card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run
 # · the run monitor · continuing a run · the paper's columns · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## One switch

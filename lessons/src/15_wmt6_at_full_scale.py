@@ -9,6 +9,9 @@
 # **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk ·
 # several GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours ·
 # the dry run · two weights over time · continuing a run · the paper's numbers · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Cost before you start

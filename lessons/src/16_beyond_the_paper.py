@@ -7,6 +7,9 @@
 #
 # **Contents**: three students · exercise: the bill · exercise: whom to listen to · a sampler of your own · exercise:
 # Resting · a distiller of your own · exercise: Council · a model of your own · another problem · what is left · takeaways
+#
+# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
+# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Three students
