@@ -24,7 +24,7 @@ def reduced_space(n_pairs: int, actions: Sequence[str] = ACTIONS) -> list[tuple[
 
 
 def full_space(n_pairs: int, actions: Sequence[str] = ACTIONS) -> list[tuple[str, ...]]:
-    """O: every combination of per-pair actions, 3^|L| of them."""
+    """O, Eq. 8: the Cartesian product of every pair's actions F (Eq. 7), 3^|L| vectors."""
     return list(itertools.product(actions, repeat=n_pairs))
 
 
