@@ -9,9 +9,6 @@
 # **Contents**: what the model is asked · a weighted average · exercise: attention · who may look where · exercise: causal
 # mask · exercise: torch's way · reading shapes · inside a trained model · where words stand · exercise: positions ·
 # before or after · every part and its size · exercise: count · the same network elsewhere · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What the model is asked
@@ -215,7 +212,7 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 
 # %% [markdown]
 # **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks a
-# piece that continues a word). Take the row that leads to "s", the beginning of "small": two heads look at *vabra*, which
+# piece that continues a word). Take the row that leads to "s", the beginning of "small": some heads look at *vabra*, which
 # stands *after* its noun. The row that leads to "lamps" looks back at *pahagebes*. We did not program that adjectives must
 # change places; attention learned it. A head that has nothing to look for must still spend its weight somewhere, and it often
 # spends it on the language tag or on the end of the sentence. The crosses are pads.

@@ -8,9 +8,6 @@
 # **Contents**: the best sentence · exercise: greedy · a model to talk to · how to compare lengths · exercise: two scores ·
 # the beam · does a wider beam help? · what BLEU counts · exercise: matches · exercise: corpus BLEU · a number and its
 # signature · exercise: the trap · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## The best sentence
@@ -162,11 +159,10 @@ print(shown[4], "means", tests["est-eng"][4][1])
 l05.widgets.beam_figure(explore, shown[4], beam=4)
 
 # %% [markdown]
-# **What to notice.** Up to "three" the four hypotheses agree. Then they carry "trees", "gardens" or "tables", together with
-# birds or, in one case, knives. $\log P$ and score put the four in the same order, because all have the same length, 14 tokens
-# (pieces and EOS). So among these four no penalty changes the winner. The true answer, with "child" and "quiet tables", is not
-# among the four: a beam cannot find what has dropped out of it. If hypotheses differ in length, a larger penalty helps the
-# longer ones; look for such a case below.
+# **What to notice.** The hypotheses share most of their words. Where two of them have the same length in tokens (pieces and EOS),
+# $\log P$ and score put them in the same order, so no penalty changes which of the two wins. The true answer is in the line above
+# the figure. If it is not among the four, the beam cannot find it any more: its beginning dropped out at an earlier step. If
+# hypotheses differ in length, a larger penalty helps the longer ones; look for such a case below.
 #
 # Here you can do the same with more sentences. (Without a running kernel you see only the figure above.)
 
@@ -203,10 +199,10 @@ rows += [row(f"beam 5, penalty {p:g}", "est-eng", translate("est-eng", 5, p)) fo
 Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** In the stored run a beam of 5 gains half a point of BLEU on `fra` and loses about one on `est`, where the
-# model is unsure: a higher score is not a better translation. On 150 sentences such small differences may be chance. It matters
-# little here whether $\lambda$ is 0 or 1. With $\lambda=2$ the search prefers everything that is long: the translations are
-# almost a quarter too long, and nine points of BLEU are lost.
+# **What to notice.** A wider beam finds hypotheses with a higher score, and BLEU hardly moves, sometimes down: a higher score is not
+# a better translation. On 150 sentences such small differences may be chance. It matters little here whether $\lambda$ is 0 or 1.
+# With $\lambda=2$ the search prefers everything that is long: the translations become much longer than the references, and BLEU
+# falls.
 
 # %% [markdown]
 # ## What BLEU counts
@@ -293,9 +289,8 @@ for pair in ("fra-eng", "est-eng"):
 Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** The mean of sentence BLEUs is another number, here a little lower on `fra` and a point higher on `est`. It
-# gives a short sentence as much weight as a long one, and it must smooth every sentence that has no matching sequence of four
-# words.
+# **What to notice.** The mean of sentence BLEUs is another number than the corpus BLEU. It gives a short sentence as much weight as a
+# long one, and it must smooth every sentence that has no matching sequence of four words.
 
 # %% [markdown]
 # ## A number and its signature

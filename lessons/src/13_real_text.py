@@ -8,9 +8,6 @@
 # **Contents**: six real languages · what a small model says · one number is not a result · exercise: mean and spread · a
 # difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill · exercise:
 # equal compute · what was found · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Six real languages
