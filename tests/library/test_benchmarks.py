@@ -122,7 +122,7 @@ def test_the_gpu_benchmark_runs_at_toy_size(capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr().out
     assert all(f"== {name}" in said for name in gpu.PARTS)
     assert "no figures to quote" in said
-    assert re.search(r"by caller: \{'aten::_fused_adam_': \d+\}\n", said)
+    assert re.search(r"by caller: \{'aten::_fused_adamw_': \d+\}\n", said)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")

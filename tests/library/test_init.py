@@ -195,10 +195,11 @@ def test_the_command_line_imports_and_trains(
     monkeypatch.setattr(arguments.api, "train", lambda *args, **kwargs: asked.update(kwargs) or stop())
     assert arguments.main(["train", "--init", str(out), "--dropout", "0.3"]) == 2
     assert asked["init"] == out
-    asked.clear()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
     assert arguments.main(["train", "--init", str(out), "--d-model", "32"]) == 2
     assert "model.d_model: the checkpoint" in capsys.readouterr().err
-    assert not asked
+    assert not (tmp_path / "runs").exists()
 
 
 def stop() -> None:

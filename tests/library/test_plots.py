@@ -302,7 +302,7 @@ def pdf_string(raw: bytes) -> str:
 
 def test_another_process_draws_the_same_bytes_without_pyplot(tmp_path: Path) -> None:
     code = (
-        "import sys; from pmd_kit import plots\n"
+        "import sys; from pmd_lite.figures import plots\n"
         "points = {'A': (1, 2), 'B': (2, 1)}\n"
         "fig = plots.frontier(points, baselines=['A', 'B'], arrows=[('A', 'B')], alt='x')\n"
         "plots.save_figure(fig, sys.argv[1])\n"

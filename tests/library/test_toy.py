@@ -53,7 +53,7 @@ def draw(world: ToyWorld, n: int, label: str = "") -> list[Meaning]:
 
 def test_same_seed_same_bytes_in_other_processes() -> None:
     code = (
-        "import hashlib, json; from pmd_lite.data.toy import *;"
+        "import hashlib, json; from pmd_lite.data.toy.corpus import *;"
         "t = toy_texts(toy_world('hard', head=200, held=20, zipf=1.0, noise=0.1), seed=7);"
         "print(hashlib.sha256(json.dumps(t, ensure_ascii=False).encode('utf-8')).hexdigest())"
     )
