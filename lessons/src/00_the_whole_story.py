@@ -8,9 +8,6 @@
 #
 # **Contents**: the problem · six languages · two models, and two that teach each other · a prediction · BLEU per language · the
 # frontier · the weights · when does it help? · the map · where to go next
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## The problem
@@ -66,7 +63,7 @@ plots.sampling_distribution(
 # %% [markdown]
 # **What to notice.** At $\tau=1$ more than four draws in five go to `fra` and `deu`, and the two smallest pairs are hardly ever
 # drawn. At $\tau=5$ a pair of 30 sentences is drawn one time in nine. In 2,000 updates the model sees each of its sentences
-# about two hundred times, and so it may memorise them.
+# more than a hundred times, and so it may memorise them.
 
 # %% [markdown]
 # ## Two models with different temperatures, and two that teach each other
@@ -153,9 +150,8 @@ dev_loss_of([one, five, auto])
 # %% [markdown]
 # **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
 # *overfits*: it still gets better on its few training sentences, and it gets worse on everything else. Look at the two smallest
-# languages. On Romanian, Auto-PMD's students stay below the single models; they also listen to a model that has *not* seen
-# those sentences so often. On Turkish they begin below the single models, too. But in the stored run both students end with a
-# weight of 0.99 there: each listens to the other and hardly to anything else, and both losses rise together. Then compare with
+# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not* seen
+# those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare with
 # the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives to
 # the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
 
