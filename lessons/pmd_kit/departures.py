@@ -115,7 +115,9 @@ DEPARTURES: Sequence[Departure] = (
     _D("network", "Transformer base", "pre-norm, LayerNorm on embeddings, decoder's embeddings tied, the encoder's own",
        "as the code in ted8 and wmt6", "config/presets.py", "model.norm=post"),
     _D("optimiser", "Adam", "fairseq's adam, which decouples weight decay; eps 1e-6",
-       "AdamW; eps 1e-6 in ted8 and wmt6", "training/learner.py", "optim.eps=1e-9"),
+       "AdamW; eps 1e-6 in ted8 and wmt6, added after the bias correction (apex FusedAdam; fairseq without "
+       "apex: before)",
+       "training/learner.py", "optim.eps=1e-9"),
     _D("weight decay", "not said", "0.01 on WMT-6, 0 on TED", "as the code",
        "config/presets.py", "optim.weight_decay=0.0"),
     _D("attention dropout", "not said", "0.3 on TED, 0 on WMT-6", "as the code", "config/presets.py",

@@ -42,8 +42,7 @@ class PerToken(NamedTuple):
     """Multiply-adds of one forward pass, part by part; each is the number of weights that a token is multiplied with.
 
     The products of queries with keys, and of attention weights with values, are left out: two for every pair of tokens,
-    d_model and layer. They are 0.7 % of a pass at base size with sentences of 30 tokens and a vocabulary of 64,000, and
-    1 to 2 % in the toy worlds.
+    d_model and layer. They are 0.7 % of a pass at base size with sentences of 30 tokens and a vocabulary of 64,000.
     """
 
     source: int
