@@ -82,6 +82,10 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
     except Interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
         raise
+    except RuntimeError as error:
+        if "peer" in str(error):  # another process is gone: the launcher, which looks at all of them in turn, must meet
+            time.sleep(2)  # that one first, for it alone has something to say
+        raise
 
 
 @contextmanager

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 from pmd_lite import processes
 from pmd_lite.training.distributed import current
 from pmd_lite.training.trainer import Trainer
+
+
+def heard(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """As the launcher's own; what the process says goes into OUT.err.
+
+    Not to the test's own capture: a forked process has the standard error of the fork server, which an earlier test may
+    have started.
+    """
+    said = os.open(Path(job["out"]).with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(said, 2)
+    return processes.one_rank(job, corpus_options, threads)
 
 
 def rank_1_dies(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
@@ -21,4 +33,4 @@ def rank_1_dies(job: dict[str, Any], corpus_options: dict[str, Any], threads: in
         return update(self, *args)
 
     Trainer.update = short_lived  # type: ignore[method-assign]
-    return processes.one_rank(job, corpus_options, threads)
+    return heard(job, corpus_options, threads)

@@ -28,7 +28,7 @@ from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, divided
 from pmd_lite.training.step import check_one_each
 from tests.conftest import TINY, stopped_at
-from tests.ranks import rank_1_dies
+from tests.ranks import heard, rank_1_dies
 
 WORLD: dict[str, Any] = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
@@ -160,7 +160,7 @@ def batches(run: Run) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once, when the run begins; config.json holds what is used, and whoever continues it uses the same."""
     words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
@@ -168,11 +168,11 @@ def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
         patched.setattr(launching, "one_rank", rank_1_dies)
         together(tmp_path / "run", 2, **words)
     assert "note: updates are of 2 x 60 tokens, not 1 x 120: one micro-batch for each of 2 processes" in (
-        capfd.readouterr().err
+        (tmp_path / "run.err").read_text()
     )
     assert Run(tmp_path / "run").dir.config["asked"] == words
     run = alone(tmp_path / "run", **words)  # the same request, by one process
-    assert "2 x 60 tokens, not 1 x 120: as this run was begun" in capfd.readouterr().err
+    assert "2 x 60 tokens, not 1 x 120: as this run was begun" in capsys.readouterr().err
     assert batches(run) == (2, 60)
     same_run(alone(tmp_path / "whole", accumulate=2, tokens=60), run)
     assert batches(alone(tmp_path / "run", accumulate=2, tokens=60)) == (2, 60), "as its config.json has them"
@@ -182,14 +182,15 @@ def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
 
 @pytest.mark.slow
 def test_a_run_begun_by_one_process_keeps_its_batches_and_leaves_others_idle(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
     whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
     with stopped_at(5):
         alone(out, **words)
+    monkeypatch.setattr(launching, "one_rank", heard)
     run = together(out, 2, **words)
-    assert "note: 1 of 2 processes have no share of an update" in capfd.readouterr().err
+    assert "note: 1 of 2 processes have no share of an update" in out.with_suffix(".err").read_text()
     assert (batches(run), run.dir.config["asked"]) == ((1, 120), None)
     same_run(whole, run)
 
@@ -204,10 +205,11 @@ def test_processes_that_train_a_student_each_divide_only_what_comes_before(tmp_p
 
 
 @pytest.mark.slow
-def test_a_refused_request_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_request_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "one_rank", heard)
     with pytest.raises(UserError, match=r"^turns=together: 2 processes for 3 students"):
         together(tmp_path / "run", 2, "bi-pmd", samplers=["tau=1", "tau=2", "tau=5"], turns="together")
-    assert capfd.readouterr().err == ""
+    assert (tmp_path / "run.err").read_text() == ""
     assert not (tmp_path / "run").exists()
 
 
