@@ -1,0 +1,132 @@
+"""Train a named study, run by run, and keep a small record of each as soon as it ends.
+
+    python -m benchmarks.study real-text --source data/tatoeba6_easy         all rows, three seeds
+    python -m benchmarks.study real-text --seeds 4 5 --workers 2             more seeds, on this or another machine
+
+Interrupt it at any moment and give the same command again: finished runs are not repeated, and the one that was under
+way continues. Records lie under lessons/results/studies; a run directory may be deleted once its record is there,
+unless an ensemble with it is still to be scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.studies import store
+from benchmarks.studies.measure import measured
+from benchmarks.studies.plans import STUDIES
+from pmd_lite.api import train
+from pmd_lite.comparing.entries import parse_entry
+from pmd_lite.config import configured
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.model.ensemble import Ensemble
+from pmd_lite.run import Run
+
+
+class Work:
+    """One study on this machine: its corpus, its tokenizer, its runs."""
+
+    def __init__(self, name: str, source: Path | None, runs: Path, kept: Path):
+        self.name, self.study, self.runs, self.kept = name, STUDIES[name], runs / name, kept
+        self.source = source
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The corpus of all runs."""
+        return self.study.corpus(self.source, self.runs / "corpus")
+
+    @cached_property
+    def tokenizer(self) -> Path:
+        """The tokenizer of all runs."""
+        folder = self.runs / "tokenizer"
+        if not (folder / "tokenizer.json").exists():
+            config = configured(self.study.preset, self.corpus.direction, "tau=1", self.study.settings)
+            train_tokenizer(self.corpus, config.tokenizer).save(folder)
+        return folder
+
+    def run_of(self, row: str, seed: int) -> Path:
+        """Where a run lies."""
+        return parse_entry(row).path(self.runs / "runs", seed)
+
+    def missing(self, seeds: Sequence[int], rows: Sequence[str]) -> list[tuple[str, int]]:
+        """Runs without a record, all rows of a seed before the next seed."""
+        wanted = [(row, seed) for seed in seeds for row in rows]
+        return [(row, seed) for row, seed in wanted if not store.file_of(self.name, row, seed, self.kept).exists()]
+
+    def make(self, row: str, seed: int) -> Path:
+        """Train one run or continue it, measure its students, store the record."""
+        entry = parse_entry(row)
+        words = {**self.study.settings, **entry.overrides, "seed": seed}
+        run = train(self.corpus, entry.method, self.study.preset, out=self.run_of(row, seed), samplers=entry.samplers,
+                    tokenizer=self.tokenizer, show="off", score=False, **words)  # fmt: skip
+        encoded = encode_corpus(self.corpus, run.tokenizer, run.config.model.max_len)
+        models = [measured(run.model(student), self.corpus, encoded, run.config) for student in range(len(run.labels))]
+        return store.write(self.name, row, seed, store.record_of(run, self.name, row, seed, models), self.kept)
+
+    def ensembles(self, seeds: Sequence[int]) -> list[tuple[str, int]]:
+        """Ensembles without a record whose members are all there."""
+        return [
+            (label, seed) for seed in seeds for label, members in self.study.ensembles.items()
+            if not store.file_of(self.name, f"ensemble {label}", seed, self.kept).exists()
+            and all((self.run_of(row, seed) / "finished.json").exists() for row, _ in members)
+        ]  # fmt: skip
+
+    def make_ensemble(self, label: str, seed: int) -> Path:
+        """Score the ensemble of finished students."""
+        members = [(Run(self.run_of(row, seed)), student) for row, student in self.study.ensembles[label]]
+        first, config = members[0][0], members[0][0].config
+        model = Ensemble([run.model(student) for run, student in members]).eval()
+        encoded = encode_corpus(self.corpus, Tokenizer.load(first.path / "tokenizer"), config.model.max_len)
+        found = measured(model, self.corpus, encoded, config)
+        row = f"ensemble {label}"
+        record: dict[str, Any] = {
+            "format": store.FORMAT, "study": self.name, "row": row, "seed": seed, "method": "ensemble",
+            "corpus": {name: first.corpus[name] for name in ("name", "fingerprint", "pairs", "sizes")},
+            "multiply_adds": sum(run.compute_with_auxiliary for run in {run.path: run for run, _ in members}.values()),
+            "students": [{"label": row, "pairs": found}],
+        }  # fmt: skip
+        return store.write(self.name, row, seed, record, self.kept)
+
+
+def _one(name: str, source: Path | None, runs: Path, kept: Path, kind: str, row: str, seed: int) -> Path:
+    """One run, or one ensemble, in a process of its own."""
+    torch.set_num_threads(1)
+    work = Work(name, source, runs, kept)
+    return work.make(row, seed) if kind == "run" else work.make_ensemble(row, seed)
+
+
+def main() -> None:
+    """Train, store, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=list(STUDIES))
+    parser.add_argument("--source", type=Path, help="directory of the text that the corpus is made from")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--rows", nargs="+", help="only these rows")
+    parser.add_argument("--runs", type=Path, default=Path("runs/studies"))
+    parser.add_argument("--store", type=Path, default=store.STORE)
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time, one thread each")
+    words = parser.parse_args()
+    work = Work(words.name, words.source, words.runs, words.store)
+    todo = work.missing(words.seeds, words.rows or work.study.rows)
+    if not todo and not work.ensembles(words.seeds):
+        print(f"{words.name}: nothing to do")
+        return
+    print(f"{words.name}: {len(todo)} runs to make on {work.corpus.name} with {work.tokenizer}", flush=True)
+    place = (words.name, words.source, words.runs, words.store)
+    with ProcessPoolExecutor(words.workers) as pool:
+        for kind, jobs in (("run", lambda: todo), ("ensemble", lambda: work.ensembles(words.seeds))):
+            for done in [pool.submit(_one, *place, kind, *job) for job in jobs()]:
+                print(f"stored: {done.result()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
