@@ -18,7 +18,7 @@ SPREAD := -n $(JOBS) --dist worksteal
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast checks mypy lesson-check lessons course realdata bench clean clean-all
+.PHONY: help demo lab test test-fast checks mypy lesson-check lessons course docs realdata bench clean clean-all
 
 help: ## this list
 	@echo "make ..."
@@ -51,6 +51,9 @@ lessons: $(VENV)/.runtime ## build and execute lessons/*.ipynb from lessons/src/
 
 course: $(VENV)/.runtime ## make course/, a course directory for nbgrader (docs/instructor.md)
 	@$(PY) -m lessons.course --out course
+
+docs: $(VENV)/.dev ## the API reference as web pages, from the docstrings: build/docs/index.html
+	@$(PY) docs/reference.py
 
 # Only the message catalogs inside these packages are read. Nothing of them runs, so nothing they depend on is needed.
 realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus, train one epoch
