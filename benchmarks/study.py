@@ -2,6 +2,7 @@
 
     python -m benchmarks.study real-text --source data/tatoeba6_easy         all rows, three seeds
     python -m benchmarks.study real-text --seeds 4 5 --workers 2             more seeds, on this or another machine
+    python -m benchmarks.study real-text --report build/studies              tables and figures of what is stored
 
 Interrupt it at any moment and give the same command again: finished runs are not repeated, and the one that was under
 way continues. Records lie under lessons/results/studies; a run directory may be deleted once its record is there,
@@ -22,6 +23,7 @@ import torch
 from benchmarks.studies import store
 from benchmarks.studies.measure import measured
 from benchmarks.studies.plans import STUDIES
+from benchmarks.studies.report import write_report
 from pmd_lite.api import train
 from pmd_lite.comparing.entries import parse_entry
 from pmd_lite.config import configured
@@ -113,8 +115,15 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="only these rows")
     parser.add_argument("--runs", type=Path, default=Path("runs/studies"))
     parser.add_argument("--store", type=Path, default=store.STORE)
+    parser.add_argument(
+        "--report", type=Path, help="only write tables and figures of what is stored into this directory"
+    )
     parser.add_argument("--workers", type=int, default=1, help="runs at a time, one thread each")
     words = parser.parse_args()
+    if words.report:
+        for file in write_report(words.name, words.store, words.report):
+            print(f"written: {file}")
+        return
     work = Work(words.name, words.source, words.runs, words.store)
     todo = work.missing(words.seeds, words.rows or work.study.rows)
     if not todo and not work.ensembles(words.seeds):
