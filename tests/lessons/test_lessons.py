@@ -44,27 +44,49 @@ def notebook(path: Path, solved: bool) -> NotebookNode:
     return nb
 
 
+FORGET = """for _name in set(globals()) - {"In", "Out", "get_ipython", "exit", "quit", "open"}:
+    if not _name.startswith("_"):
+        del globals()[_name]"""
+
+
+def in_one_kernel(path: Path) -> tuple[NotebookNode, dict[bool, NotebookNode]]:
+    """The lesson unsolved, then, after all names are forgotten, solved: one notebook, and its two parts.
+
+    A second kernel would only import everything again. Both parts share their cells with the whole, outputs included.
+    """
+    parts = {solved: notebook(path, solved) for solved in (False, True)}
+    whole = nbformat.v4.new_notebook(metadata=parts[False].metadata)
+    whole.cells = [*parts[False].cells, nbformat.v4.new_code_cell(FORGET), *parts[True].cells]
+    for number, cell in enumerate(whole.cells):
+        cell["id"] = f"cell-{number}"  # twice the same would be no notebook
+    return whole, parts
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_lesson_runs(path: Path, tmp_path: Path) -> None:
     """What it shows is what a reader sees: the hidden tests print nothing. The solved one finds the runs trained."""
-    folder = lesson_folder(LESSONS, tmp_path / "lessons")
-    for solved in (False, True):
-        nb = notebook(path, solved)
-        try:
-            run(nb, folder, name=path.name, size="ci", timeout=SECONDS_PER_CELL)
-        except CellFailed as err:
-            pytest.fail(f"solved is {solved}: {err}", pytrace=False)  # without the frames of the machinery
-        finally:
-            nbformat.write(nb, tmp_path / f"{path.stem}_{solved}.ipynb")  # what ran, for a look after a failure
+    whole, parts = in_one_kernel(path)
+    try:
+        run(whole, lesson_folder(LESSONS, tmp_path / "lessons"), name=path.name, size="ci", timeout=SECONDS_PER_CELL)
+    except CellFailed as err:
+        solved = err.number > len(parts[False].cells)
+        pytest.fail(f"solved is {solved}: {err}", pytrace=False)  # without the frames of the machinery
+    finally:
+        nbformat.write(whole, tmp_path / f"{path.stem}.ipynb")  # what ran, for a look after a failure
+    for solved, nb in parts.items():
+        check_what_it_shows(nb, path.name, solved)
 
-        broken = [f"cell {number}: {text[-500:]}" for number, text in stderr_texts(nb) if "Traceback" in text]
-        assert not broken, f"{path.name} runs, but prints an error in passing: {broken}"
-        drawn = figures(nb)
-        assert drawn, f"{path.name} shows no figure."
-        silent = sorted({figure.cell for figure in drawn if not figure.alt})
-        assert not silent, f"{path.name}: the figures of cells {silent} have no text alternative."
-        dots = [number for number, out in code_outputs(nb) if out.get("data", {}).get("text/plain") == "Ellipsis"]
-        assert not dots, f"{path.name}: cells {dots} show the dots of an exercise: end them with another line."
-        open_ones = [number for number, out in code_outputs(nb) if "Not attempted" in out.get("text", "")]
-        assert bool(open_ones) != solved, f"{path.name}, solved is {solved}, not attempted in cells {open_ones}"
+
+def check_what_it_shows(nb: NotebookNode, name: str, solved: bool) -> None:
+    """No error in passing, figures with their text, and exercises open if and only if they are."""
+    broken = [f"cell {number}: {text[-500:]}" for number, text in stderr_texts(nb) if "Traceback" in text]
+    assert not broken, f"{name} runs, but prints an error in passing: {broken}"
+    drawn = figures(nb)
+    assert drawn, f"{name} shows no figure."
+    silent = sorted({figure.cell for figure in drawn if not figure.alt})
+    assert not silent, f"{name}: the figures of cells {silent} have no text alternative."
+    dots = [number for number, out in code_outputs(nb) if out.get("data", {}).get("text/plain") == "Ellipsis"]
+    assert not dots, f"{name}: cells {dots} show the dots of an exercise: end them with another line."
+    open_ones = [number for number, out in code_outputs(nb) if "Not attempted" in out.get("text", "")]
+    assert bool(open_ones) != solved, f"{name}, solved is {solved}, not attempted in cells {open_ones}"

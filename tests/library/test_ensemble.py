@@ -1,0 +1,81 @@
+"""Several models that translate as one: the mean of their probabilities, in scoring and in every step of decoding."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from pmd_lite.errors import UserError
+from pmd_lite.model.decoding import beam_search
+from pmd_lite.model.ensemble import Ensemble
+from pmd_lite.model.transformer import Transformer
+
+PAD, BOS, EOS, VOCAB = 0, 1, 2, 9
+
+
+def model(seed: int, d_model: int = 8, vocab: int = VOCAB) -> Transformer:
+    torch.manual_seed(seed)
+    made = Transformer(vocab, d_model=d_model, heads=2, encoder_layers=1, decoder_layers=1, ffn=16, dropout=0.1,
+                       max_len=16, pad=PAD)  # fmt: skip
+    with torch.no_grad():  # sharp enough that the members disagree
+        for weight in made.parameters():
+            weight.mul_(3)
+    return made.eval()
+
+
+SRC = torch.tensor([[5, 6, 7, EOS], [4, 3, EOS, PAD]])
+TRG = torch.tensor([[BOS, 4, 5], [BOS, 8, 3]])
+
+
+def test_it_gives_the_mean_of_the_members_probabilities() -> None:
+    members = [model(1), model(2, d_model=12), model(3)]
+    mean = torch.stack([m(SRC, TRG).softmax(-1) for m in members]).mean(0)
+    found = Ensemble(members).eval()(SRC, TRG)
+    torch.testing.assert_close(found.exp(), mean)
+    torch.testing.assert_close(found.log_softmax(-1), found, msg="it is a distribution already")
+    assert not torch.allclose(members[0](SRC, TRG).softmax(-1), mean, atol=0.01), "the members disagree"
+
+
+def search(one: Transformer | Ensemble, beam: int) -> list[tuple[list[int], float]]:
+    found = beam_search(one, SRC, beam=beam, max_len=4, length_penalty=0.7, bos=BOS, eos=EOS, pad=PAD)
+    return [(hypotheses[0].tokens, hypotheses[0].score) for hypotheses in found]
+
+
+def test_one_member_is_the_model_itself() -> None:
+    one = model(1)
+    for (ours, score), (theirs, other) in zip(search(Ensemble([one]), 3), search(one, 3), strict=True):
+        assert ours == theirs
+        assert score == pytest.approx(other, abs=1e-5)
+
+
+def test_the_search_finds_the_sentence_that_the_mean_prefers() -> None:
+    """Against all 6 + 36 + ... sentences, scored by teacher forcing with the mean of the members' probabilities."""
+    members = [model(1), model(2, d_model=12)]
+    letters = [i for i in range(VOCAB) if i not in (PAD, BOS, EOS)]
+    best: list[tuple[list[int], float]] = []
+    for row in range(2):
+        scored = []
+        src = SRC[row : row + 1]
+        for length in range(4):
+            for words in itertools.product(letters, repeat=length):
+                target = torch.tensor([[BOS, *words]])
+                logp = torch.stack([m(src, target).softmax(-1) for m in members]).mean(0).log()[0]
+                total = sum(float(logp[i, token]) for i, token in enumerate([*words, EOS]))
+                scored.append((list(words), total / (length + 1) ** 0.7))
+        best.append(max(scored, key=lambda x: x[1]))
+    found = [
+        (h[0].tokens, h[0].score)
+        for h in beam_search(Ensemble(members), SRC, beam=40, max_len=3, length_penalty=0.7, bos=BOS, eos=EOS, pad=PAD)
+    ]
+    for (ours, score), (theirs, other) in zip(found, best, strict=True):
+        assert ours == theirs
+        assert math.isclose(score, other, abs_tol=1e-4)
+
+
+@pytest.mark.parametrize("members", [[], [model(1), model(2, vocab=VOCAB + 1)]])
+def test_what_cannot_be_averaged_is_refused(members: list[Transformer]) -> None:
+    with pytest.raises(UserError, match="all of one vocabulary"):
+        Ensemble(members)

@@ -1,0 +1,101 @@
+"""The study: what it measures is what the run and sacreBLEU say, and a finished one has nothing to do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import study
+from benchmarks.studies import plans, report, store
+from benchmarks.studies.measure import likelihood, packed, scored, unpacked
+from pmd_lite.api import train
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.evaluation.significance import bleu_of, sentence_stats
+from pmd_lite.run import Run
+from tests.conftest import TINY
+
+HYPS = ["a small house stood there", "no", "", "the tree is green today and tomorrow"]
+REFS = ["a small house stands there", "no", "a word", "the tree was green today"]
+
+
+def test_what_is_packed_of_a_sentence_gives_bleu_back() -> None:
+    found = scored(HYPS, REFS, "fr-en")
+    stats, chrf = unpacked(found["sentences"])
+    assert (stats == sentence_stats(HYPS, REFS, "en")).all(), "n-gram totals follow from the length"
+    assert float(bleu_of(stats.sum(axis=0))) == pytest.approx(found["bleu"], abs=1e-3)
+    assert list(chrf.round()) == [chrf.round()[0], 100, 0, chrf.round()[3]]
+    assert found["length_ratio"] == pytest.approx(13 / 13, abs=0.2)
+
+
+@given(st.lists(st.lists(st.integers(0, 60_000), min_size=7, max_size=7), min_size=1, max_size=9))
+def test_packing_loses_nothing(table: list[list[int]]) -> None:
+    stats, chrf = unpacked(packed(np.array(table)))
+    assert stats[:, :4].tolist() == [row[:4] for row in table]
+    assert stats[:, -2:].tolist() == [row[4:6] for row in table]
+    assert (10 * chrf).round().tolist() == [row[6] for row in table]
+
+
+@pytest.fixture(scope="module")
+def run(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("study") / "run"
+    return train(tiny_corpus, "tau=1", "toy", out=out, show="off", score=False, device="cpu", **TINY)
+
+
+def test_its_likelihood_is_the_dev_loss_of_the_run(run: Run, tiny_corpus: Corpus) -> None:
+    encoded = encode_corpus(tiny_corpus, run.tokenizer, run.config.model.max_len)
+    losses = run.best_dev_loss()
+    for i, pair in enumerate(run.pairs):
+        found = likelihood(run.model(), encoded.valid[i], i, 200)
+        assert found["nll"] == pytest.approx(losses[pair], abs=2e-4)
+        assert found["nll_at_best_temperature"] <= found["nll"]
+        assert 0 <= found["accuracy"] <= 1
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tiny_corpus: Corpus) -> str:
+    """A study of three short runs on the tiny corpus, with an ensemble."""
+    whole = plans.Study("short", lambda source, out: tiny_corpus, "toy", {**TINY, "device": "cpu"},
+                        ("tau=1", "tau=5", "bi-pmd"), {"both": (("tau=1", 0), ("tau=5", 0))})  # fmt: skip
+    monkeypatch.setitem(plans.STUDIES, "short", whole)
+    return "short"
+
+
+@pytest.mark.slow
+def test_a_study_stores_each_run_and_then_has_nothing_to_do(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = study.Work(small, None, tmp_path / "runs", tmp_path / "store")
+    assert work.missing([1, 2], work.study.rows)[0] == ("tau=1", 1)
+    assert work.ensembles([1]) == []
+    for row, seed in work.missing([1], work.study.rows):
+        work.make(row, seed)
+    for label, seed in work.ensembles([1]):
+        work.make_ensemble(label, seed)
+    words = ["study", small, "--runs", str(tmp_path / "runs"), "--store", str(tmp_path / "store"), "--seeds", "1"]
+    monkeypatch.setattr(sys, "argv", words)
+    study.main()
+    assert capsys.readouterr().out == "short: nothing to do\n"
+
+    known, sizes = report.systems(small, tmp_path / "store")
+    assert set(known) == {"tau=1", "tau=5", "bi-pmd: model_1", "bi-pmd: model_2", "ensemble both"}
+    assert (known["bi-pmd: model_1"].twin, known["bi-pmd: model_2"].twin) == ("tau=1", "tau=5")
+    run = Run(work.run_of("bi-pmd", 1))
+    values = report.groups_of(known["bi-pmd: model_2"], report.VALUES["dev NLL"], sizes)[0][0]
+    losses = run.best_dev_loss(1)
+    assert values == pytest.approx(np.mean([losses[pair] for pair in run.groups[0]]), abs=2e-4)
+    same = replace(known["tau=1"], label="again")
+    assert report.difference(known["tau=1"], same, list(sizes)).p_value == 1
+    assert report.chrf_difference(known["tau=1"], same, list(sizes)).delta == 0
+    files = report.write_report(small, tmp_path / "store", tmp_path / "report")
+    text = files[0].read_text(encoding="utf-8")
+    assert "| bi-pmd: model_2 | tau=5 |" in text
+    assert all(file.exists() for file in files)
+    record = next(store.records(small, tmp_path / "store"))
+    assert record["config"]["train"]["steps"] == TINY["steps"]
