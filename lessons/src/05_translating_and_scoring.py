@@ -88,10 +88,10 @@ l05.checks.GREEDY.grade(greedy, seed=5)
 # We train a model for half a minute, from three languages into English: `fra` has 2,000 sentences, `zho` 399, `est` 110. The
 # model will be sure of itself in one language and unsure in another, and this is just what we need here.
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 lesson = size == "lesson"
 settings = dict(steps=800, eval_every=200) if lesson else dict(steps=10, eval_every=5, d_model=16)

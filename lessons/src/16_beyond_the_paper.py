@@ -31,10 +31,10 @@ import pmd_lite as pmd
 from pmd_kit import l16
 from pmd_lite.evaluation.tables import Table, mean_spread
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 lesson = size == "lesson"
 runs_in = Path("runs") / f"lesson16-{size}"
