@@ -151,10 +151,10 @@ dev_loss_of([one, five, auto])
 # %% [markdown]
 # **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
 # *overfits*: it still gets better on its few training sentences, and it gets worse on everything else. Look at the two smallest
-# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not* seen
-# those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare with
-# the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives to
-# the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
+# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not*
+# seen those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare
+# with the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives
+# to the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
 
 # %% [markdown]
 # ## When does it help?

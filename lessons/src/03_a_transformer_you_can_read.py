@@ -212,10 +212,10 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 
 # %% [markdown]
 # **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks a
-# piece that continues a word). Take the row that leads to the beginning of "small": do some heads look at *vabra*, which
-# stands *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has
-# learned that adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere, and it often
-# spends it on the language tag or on the end of the sentence. The crosses are pads.
+# piece that continues a word). Take the row that leads to the beginning of "small": do some heads look at *vabra*, which stands
+# *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has learned that
+# adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere,
+# and it often spends it on the language tag or on the end of the sentence. The crosses are pads.
 
 # %%
 l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])

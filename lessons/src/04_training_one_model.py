@@ -167,9 +167,9 @@ l04.figures.loss_of_confidence(
 #
 # The paper's batch is 64K tokens. Where so large a batch does not fit into the memory of a device, the solution is **gradient
 # accumulation**: we compute the gradients of several *micro-batches*, add them up, and make one update. The result equals that
-# of the large batch only if we divide each micro-batch by the tokens of *all of them together*. By hand: two micro-batches have 1 and 3 tokens, with
-# losses 4, and 1, 1, 1. The mean over all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 = 2.5: here the single
-# token counts three times as much as any other.
+# of the large batch only if we divide each micro-batch by the tokens of *all of them together*. By hand: two micro-batches have
+# 1 and 3 tokens, with losses 4, and 1, 1, 1. The mean over all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 =
+# 2.5: here the single token counts three times as much as any other.
 #
 # ### Exercise 3: the gradient of an update (10 minutes, difficulty 3)
 #

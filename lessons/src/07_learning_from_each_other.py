@@ -540,5 +540,6 @@ for label in mutual:
 #   is different samplers.
 #
 # **Where to go next.** Sections 2.2 and 3.1 of the paper and its table on vanilla mutual distillation. The code is
-# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/step.py` (Alg.
-# 1); the tests are `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.
+# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/step.py` (Alg. 1);
+# the tests are `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach
+# whom.

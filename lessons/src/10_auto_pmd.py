@@ -124,8 +124,9 @@ for label, searches in zip(log.labels, log.searches):
         print("   ", ", ".join(f"{pair} {action}" for pair, action in zip(log.pairs, search.actions)))
 
 # %% [markdown]
-# **What to notice.** At the last search $\mu$ is smaller. Are the differences between the trials smaller, too? One trial always has the lowest loss, so every row has a star, even where the difference is noise. Only the
-# shrinking $\mu$ keeps a search from doing harm there.
+# **What to notice.** At the last search $\mu$ is smaller. Are the differences between the trials smaller, too? One trial always
+# has the lowest loss, so every row has a star, even where the difference is noise. Only the shrinking $\mu$ keeps a search from
+# doing harm there.
 
 # %% [markdown]
 # ## What a trial trains on
@@ -197,10 +198,10 @@ print("updates:      ", tiny.updates)
 # %% [markdown]
 # ### Exercise 3: snapshot and restore (12 minutes, difficulty 4)
 #
-# `snapshot(student)` returns everything that a restore needs, in any form you like. `restore(student, saved)` puts it back.
-# The check trains a student and takes *one* snapshot. Three times it runs a trial, restores, and compares **bits**. Finally it
-# trains one more update and compares the result with a twin that has never made a trial. You need `student.model`, `student.optimizer`, `student.updates`, and
-# `torch.get_rng_state()`, `torch.set_rng_state(...)`.
+# `snapshot(student)` returns everything that a restore needs, in any form you like. `restore(student, saved)` puts it back. The
+# check trains a student and takes *one* snapshot. Three times it runs a trial, restores, and compares **bits**. Finally it
+# trains one more update and compares the result with a twin that has never made a trial. You need `student.model`,
+# `student.optimizer`, `student.updates`, and `torch.get_rng_state()`, `torch.set_rng_state(...)`.
 
 # %% tags=["exercise"]
 def snapshot(student):
@@ -425,10 +426,10 @@ Table(["weights at the end", *log.pairs], rows, best=None)
 # %% [markdown]
 # ## Two variants
 #
-# The paper tries two simpler methods. **Dynamic-MD** makes the same three trials, but takes *one* action for all pairs: the action
-# of the trial with the smallest sum of dev losses. **LSMD** takes the weights with which an Auto-PMD run ended, and keeps them
-# fixed from the beginning. Which action would Dynamic-MD have taken from our trials? Here is the first search of `model_1` again,
-# with a row of sums:
+# The paper tries two simpler methods. **Dynamic-MD** makes the same three trials, but takes *one* action for all pairs: the
+# action of the trial with the smallest sum of dev losses. **LSMD** takes the weights with which an Auto-PMD run ended, and
+# keeps them fixed from the beginning. Which action would Dynamic-MD have taken from our trials? Here is the first search of
+# `model_1` again, with a row of sums:
 
 # %%
 log.figure(student=0, number=1, sums=True)
@@ -444,8 +445,8 @@ for label, searches in zip(log.labels, log.searches):
 Table(["the common action differs from the pair's own", "searches", *log.pairs], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** A sum listens to the pairs whose losses react most. The table counts how often the common action differs from
-# a pair's own.
+# **What to notice.** A sum listens to the pairs whose losses react most. The table counts how often the common action differs
+# from a pair's own.
 #
 # The next table shows the paper's BLEU (WMT-6, mean of six pairs, one run each) beside ours from the stored comparison (longtail,
 # three seeds). Losses are dev losses. Compute is in multiples of that of $\tau=1$.
@@ -472,9 +473,9 @@ Table(columns, rows, best=None, digits=1)
 # - *Paper.* Auto-PMD's better student is the best in both directions. But Dynamic-MD's `model_1` is above Auto-PMD's (22.06 to
 #   21.89, 20.33 to 20.16), and the means of the two students differ by less than 0.06. By these numbers, a separate choice for
 #   each pair brings almost nothing, and moving weights (compared with LSMD) bring a lot.
-# - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD? (LSMD costs so much only because
-#   an Auto-PMD run must find its weights first.) Dynamic-MD minimises the *sum* of dev losses, so it may win in the loss columns
-#   and lose in BLEU.
+# - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD? (LSMD costs so much only
+#   because an Auto-PMD run must find its weights first.) Dynamic-MD minimises the *sum* of dev losses, so it may win in the
+#   loss columns and lose in BLEU.
 # - Longtail is one world, and the paper has one run of each method.
 
 # %% [markdown]

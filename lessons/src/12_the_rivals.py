@@ -378,6 +378,14 @@ print(stored.reading())
 # is easy to give up large pairs and gain on small ones (the lower right of the plane). We look for a method that gains on
 # the small pairs and *keeps* the large ones. Which method comes near, and at what price? Which one stands on the dotted
 # line, with a lead over its neighbours that is smaller than its own error bars?
+#
+# <details><summary>How to answer</summary>
+#
+# Look for a point that is right of `tau=1` and not below it by more than its bars. Then read its `compute` in the table: a method
+# that costs 1 and a method that costs 3 are not equally good. For the second question take each point of the dotted line, and
+# ask whether its bars reach its neighbour. If they do, another seed may put the neighbour on the line.
+#
+# </details>
 
 # %% [markdown]
 # In the next cells you can explore the same comparison: choose a system, and see its curve and its point together. (Without
@@ -466,6 +474,6 @@ Table(["system", "all six", "HRL", "LRL"], rows, best=None, digits=1, caption=ca
 #   `--method auto-pmd --samplers tau=1 unimax`.
 # - A fair table needs one backbone, several seeds, a test of significance, and the costs.
 #
-# **Where to go next.** The paper describes the rivals in section 4 and in its main table. The code is in
-# `pmd_lite/sampling`, `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/comparing/compare.py`.
+# **Where to go next.** The paper describes the rivals in section 4 and in its main table. The code is in `pmd_lite/sampling`,
+# `pmd_lite/distillation/lssd.py`, `pmd_lite/distillation/multi_distill.py` and `pmd_lite/comparing/compare.py`.
 # `docs/methods.md` says where our versions differ from theirs, and why. Lesson 13 does the same on real text.

@@ -344,8 +344,9 @@ run.table()
 
 # %% [markdown]
 # **What to notice.** The BLEU scores mean nothing: the sentences are invented, there is one for every four hundred of the real
-# corpus, and the model trained for a minute. What matters is that there is a score in every cell. Nine vocabularies were trained, eight
-# foreign ones and English. Their union is smaller than nine times 400, because bytes, digits and equal pieces count once.
+# corpus, and the model trained for a minute. What matters is that there is a score in every cell. Nine vocabularies were
+# trained, eight foreign ones and English. Their union is smaller than nine times 400, because bytes, digits and equal pieces
+# count once.
 #
 # The real run is the same cell with `FULL = True`. Outside a notebook, use
 #
@@ -477,5 +478,6 @@ paper_tables.per_language("ted8", "o2m")
 # - First estimate, then do a dry run through the same code, then do the real run and watch it with the monitor.
 #
 # **Where to go next.** TED-8 is in the paper's section 4.1 and its appendix on data, and the hyper-parameters are in the
-# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`, `pmd_lite/training/learner.py`,
-# `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the larger corpus.
+# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`,
+# `pmd_lite/training/learner.py`, `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the
+# larger corpus.

@@ -211,10 +211,10 @@ l15.figures.shared_update(
 # ## The data
 #
 # Nothing public says *which* three million French pairs the paper used: the authors published a binary file, without text and
-# without a script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of WMT's training text
-# (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by documented rules,
-# drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what each step
-# removed.
+# without a script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of
+# WMT's training text (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by
+# documented rules, drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what
+# each step removed.
 #
 # ```sh
 # pip install -r requirements-download.txt
@@ -428,6 +428,6 @@ paper_tables.per_language("wmt6", "o2m")
 #   its signature.
 # - Know what you reproduce: the text or the program.
 #
-# **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The
-# code is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and `data_scripts/pmd_corpora/wmt6.py`.
-# Lesson 16 leaves the paper.
+# **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The code
+# is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and
+# `data_scripts/pmd_corpora/wmt6.py`. Lesson 16 leaves the paper.

@@ -707,10 +707,10 @@ l16.figures.plane(
 )
 
 # %% [markdown]
-# **What to notice.** Follow the arrows. Does `model_2` move up, that is, does it gain in the large factory over the single student
-# with the same sampler, and does it lose anything in the small one? Does `model_1` move to the right? The first two rows of the
-# differences say in how many worlds. If both students gain in all worlds, they meet in one corner, and the paper's promise is
-# kept without a word of language.
+# **What to notice.** Follow the arrows. Does `model_2` move up, that is, does it gain in the large factory over the single
+# student with the same sampler, and does it lose anything in the small one? Does `model_1` move to the right? The first two
+# rows of the differences say in how many worlds. If both students gain in all worlds, they meet in one corner, and the paper's
+# promise is kept without a word of language.
 #
 # But look at the free controls. The line above the figure says how much of the gain smoothed labels alone give to `tau=inf`. Rows
 # three and four of the differences say what the two students still have over the *smoothed* single students, in percent and in
