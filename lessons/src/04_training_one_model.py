@@ -103,7 +103,7 @@ l04.checks.PERPLEXITY.grade(perplexity, seed=4)
 # %% [markdown]
 # ## A softer target
 #
-# Eq. 1 is never content. A probability of 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever.
+# Eq. 1 always asks for more. A probability of 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever.
 # **Label smoothing** asks for a little less: it takes $\varepsilon$ of the target's probability from the gold word and shares
 # it among the $V-1$ other words.
 #

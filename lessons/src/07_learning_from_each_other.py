@@ -81,8 +81,8 @@ l07.figures.curves(
 )
 
 # %% [markdown]
-# **What to notice.** The reference is never content: every further bit of certainty pays, on a training sentence that the model
-# may have seen two hundred times. The teacher *is* content, at 0.7. Eq. 3 and KL have the same shape, so they have the same
+# **What to notice.** The reference always asks for more: every further bit of certainty pays, on a training sentence that the model
+# may have seen two hundred times. The teacher asks for 0.7 and no more. Eq. 3 and KL have the same shape, so they have the same
 # gradient. But Eq. 3 is not zero where the student agrees; there it is the teacher's entropy, 0.611 here. If a curve of
 # $\mathcal{L}_{kd}$ stays at 0.6, the student may be perfect.
 
@@ -175,7 +175,7 @@ l07.widgets.mixture("knows the scene", alpha=0.4, eps=0.1)
 # %% [markdown]
 # **What to notice.** The target still prefers *rug*, and now *mat* is a better mistake than *of*. Whatever the teacher says,
 # the right word keeps at least $(1-\alpha)(1-\varepsilon)$ of the target. With $\varepsilon = 0.1$ and an $\alpha$ below 0.47
-# no teacher, however sure and however wrong, can outvote the reference.
+# no teacher, however sure and however wrong, can outweigh the reference.
 #
 # Here you can change the same picture. (Without a running kernel you see only the figure above.)
 

@@ -398,7 +398,7 @@ l11.widgets.interaction_picker(stored)
 #
 # ## Takeaways
 #
-# - The full search makes $3^{|L|}$ trials, the reduced one three, whatever $|L|$.
+# - For $|L|$ pairs the full search makes $3^{|L|}$ trials, the reduced one always three.
 # - Under DWI, the trial in which every pair takes a pair's best action is as good for that pair as any other trial. So
 #   three trials are enough.
 # - An interaction between pairs breaks DWI. A plain side effect of other pairs breaks it too: moving together confounds.

@@ -47,7 +47,7 @@ print(stored.sizes, "seeds", stored.seeds)
 #
 # The simplest rivals never look at the model. **Cooldown** starts flat and ends steep: the exponent $1/\tau$ moves from
 # $1/5$ to 1 during training. The idea: the model sees small languages early, and does not repeat them at the end, when it
-# would begin to learn them by heart. **Order-matters** does the opposite: only the large languages for the first half, then
+# would begin to memorise them. **Order-matters** does the opposite: only the large languages for the first half, then
 # all at $\tau=5$. So the small languages come to a model that already translates.
 
 # %%
@@ -404,9 +404,10 @@ l12.widgets.method_picker(stored, "multidds-s")
 # together. Everything counts: students, teachers, trials, probes, the dev sets that any method looks at, and the
 # *auxiliary* runs that some methods need before they can start (chi-IBR a $\tau=1$ run, CCL-M and Multi-Distill six
 # bilingual models, LSMD an Auto-PMD run).
-# The cost of the stored runs is in target tokens times parameters. A comparison that you run today counts multiply-adds:
-# source tokens in the encoder, target tokens in the decoder and the output layer, no look-ups. It also counts greedy
-# translations of dev sets, cached predictions, and the second projection that a gate needs. A caption says which unit is used.
+#
+# The captions say in which unit a file counts. A comparison of today counts multiply-adds: source tokens in the encoder, target
+# tokens in the decoder and the output layer, no look-ups, but also greedy translations of dev sets, cached predictions, and the
+# second projection that a gate needs. Older files count target tokens times parameters.
 
 # %%
 stored.costs()

@@ -243,5 +243,5 @@ def test_an_empty_folder_is_said_to_be_empty_and_can_be_read_again(put: Put, tmp
     put("a", (40.0, 10.0))
     e.again.click()
     assert "On the frontier: tau=5" in e.picture.value
-    with pytest.raises(UserError, match="Nobody chosen"):
+    with pytest.raises(UserError, match="None of the chosen runs"):
         frontier_plane([])
