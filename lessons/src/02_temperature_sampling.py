@@ -200,8 +200,8 @@ for draws in ("iid", "stratified"):
 Table(["64 draws at tau=5", "Turkish, expected", "average of 200 tries", "fewest", "most"], rows, best=None, digits=2)
 
 # %% [markdown]
-# **What to notice.** Both ways draw Turkish as often as expected, on average. (The average of independent draws is off by a little
-# luck: 200 tries are not many.) They differ in a single run: independent draws may give Turkish hardly a turn or twice its share.
+# **What to notice.** Both averages are near the expected number. They differ in a single run: independent draws may give Turkish
+# hardly a turn or twice its share, while stratified draws are never off by a whole draw.
 
 # %% [markdown]
 # ## Takeaways

@@ -483,7 +483,7 @@ Table(columns, rows, best=None, digits=1)
 #
 # - A search: three short trainings, a matrix $R$, and for each pair the action of the trial that was best for it.
 # - A trial must leave no trace: weights, moments, counts, learning rate, random state. `state_dict()` is not a copy.
-# - Trials that are not undone train the student, and their order decides as much as their weights.
+# - Trials that are not undone train the student, and their order can decide in place of their weights.
 # - By the formula a search costs a quarter of the training, and more where dev sets are large.
 # - Two reasons can raise a weight: the other student is the better teacher, or the student itself overfits.
 #
