@@ -1,7 +1,7 @@
 """Exercises that check themselves: they say what is right, and what a wrong answer most likely mixed up.
 
-A typical mistake is written down as what it is, another function. Whoever's answers agree with it on every input made
-that mistake, and is told so in words.
+A typical mistake is written down as another function. If a learner's answers agree with it on every input, the learner
+made that mistake, and the check explains it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def personal(student: str, exercise: str = "") -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical wrong answer as a function, and what to say to whoever gave it."""
+    """A typical wrong answer as a function, and what to say to a learner who gives it."""
 
     says: str
     answer: Callable[..., Any]

@@ -1,6 +1,6 @@
 """TED-8 and WMT-6 in small, from invented sentences: files of the exact forms that the real ones have.
 
-Lessons 14 and 15 send them through the same scripts and the same training as the real data, which nobody may pass on.
+Lessons 14 and 15 send them through the same scripts and the same training as the real data, which we may not pass on.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _oddities() -> list[list[str]]:
 def write_wmt(out: Path, head: int = 1200, held: int = 60) -> Path:
     """A corpus directory as pmd_corpora.wmt6 writes it, from the six invented languages under WMT-6's codes.
 
-    head: training pairs of the largest; the others follow WMT-6 with a softened tail, 20 at the least. Returns `out`.
+    head: training pairs of the largest; the others follow WMT-6 with a softened tail, 20 at least. Returns `out`.
     """
     toy = toy_corpus("longtail", head=head, minimum=20, held=held)
     texts: RawTexts = {

@@ -74,7 +74,7 @@ def main_results(data: Set) -> Table:
         into, out_of = row.reported[m2o], row.reported[o2m]
         if (into, out_of) != ("-", "-"):
             rows.append([row.name, "copied by the paper" if row.name in copied else "the paper's own", into, out_of])
-    caption = f"Mean BLEU on {data} as the paper reports it; models 1 and 2 apart by a stroke"
+    caption = f"Mean BLEU on {data} as the paper reports it; models 1 and 2 separated by a slash"
     return Table(["method", "figures", "into English", "out of English"], rows, best=None, caption=caption)
 
 

@@ -1,10 +1,10 @@
 # %% [markdown]
-# # 00 The whole story in five minutes
+# # 00 The whole story
 #
 # > **You will**: train three translation systems on six invented languages, see that large and small languages pull a model in
-# > opposite directions, and see what Pareto Mutual Distillation does about it. **Time**: about five minutes on two CPU cores,
-# > most of it waiting for one cell. **Difficulty**: 1 of 5. **You need**: a little Python; you need to know nothing about
-# > translation.
+# > opposite directions, and see what Pareto Mutual Distillation does about it. **Time**: five to ten minutes on two CPU cores,
+# > most of it waiting for one cell; a second run is fast, because the cell finds its finished models. **Difficulty**: 1 of 5.
+# > **You need**: a little Python; you need to know nothing about translation.
 #
 # **Contents**: the problem · six languages · two models, and two that teach each other · a prediction · BLEU per language · the
 # frontier · the weights · when does it help? · the map · where to go next
@@ -35,10 +35,10 @@ from pmd_lite.data.toy import explain
 from pmd_lite.figures import plots
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
 runs_in = Path("runs") / f"lesson00-{size}"
@@ -47,9 +47,10 @@ runs_in = Path("runs") / f"lesson00-{size}"
 # ## Six languages
 #
 # Training on real corpora takes hours. Our six languages are invented: a program makes them from a seed. They come in families,
-# and have their own sound changes, word orders, endings and scripts. A small model can learn them in a minute, and it still
-# meets everything that makes multilingual translation hard. Their sizes decrease in the same way as WMT-6's. Here is one
-# meaning in all six languages:
+# and have their own sound changes, word orders, endings and scripts. A small model learns much of them within minutes, and it
+# still meets what makes multilingual translation hard. Their sizes decrease as WMT-6's sizes do, so they borrow the names of
+# WMT-6's languages (`fra`, `deu`, `zho`, `est`, `ron`, `tur`); not one of their words is real. Here is one meaning in all six
+# languages:
 
 # %%
 corpus = pmd.load_corpus("longtail")
@@ -69,7 +70,7 @@ plots.sampling_distribution(
 # ## Two models with different temperatures, and two that teach each other
 #
 # Now we train all three systems: one model with $\tau=1$, one with $\tau=5$, and **Auto-PMD**, which trains a `model_1`
-# ($\tau=1$) and a `model_2` ($\tau=5$) together. The systems are trained side by side, each in its own process, and every model
+# ($\tau=1$) and a `model_2` ($\tau=5$) together. Two systems are trained at a time, each in its own process, and every model
 # gets the same number of updates. `model_1` starts from exactly the same weights, data order and dropout as the single $\tau=1$
 # model, and `model_2` from the same as the single $\tau=5$ model. So every difference between them is caused by distillation.
 
@@ -150,10 +151,10 @@ dev_loss_of([one, five, auto])
 # %% [markdown]
 # **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
 # *overfits*: it still gets better on its few training sentences, and it gets worse on everything else. Look at the two smallest
-# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not* seen
-# those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare with
-# the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives to
-# the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
+# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not*
+# seen those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare
+# with the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives
+# to the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
 
 # %% [markdown]
 # ## When does it help?
@@ -186,10 +187,12 @@ notation_table()
 # ## Takeaways
 #
 # - Sampling moves a model *along* a frontier: what one language wins, another loses.
-# - Distillation between two differently sampled models can give each a part of the other's strength. It pays where a language
-#   overfits, and it costs where the model is still learning a language. So the weights must differ by language and over time.
-# - In this small world the gain is in held-out loss. The tables above say, seed by seed, what happens to BLEU. The paper's
-#   models are hundreds of times larger and were trained for days; this lesson neither proves nor refutes the paper's result.
+# - Distillation between two differently sampled models can give each a part of the other's strength. We expect it to help
+#   where a language overfits, and to cost where the teacher is still learning a language. So the weights must differ by
+#   language and over time.
+# - In this small world look at held-out loss and at BLEU separately. The tables above say, seed by seed, what happens to each.
+#   The paper's models are hundreds of times larger and were trained for days; this lesson neither proves nor refutes the
+#   paper's result.
 # - Auto-PMD also costs more: two models, a teacher's forward pass for every distilled batch, and three short trainings per
 #   search. Would one larger model, or one that is trained longer, do as well? The question is fair, and later lessons ask it.
 # - Read results like these twice: once for the size of a difference, and once for whether all seeds agree on its sign.

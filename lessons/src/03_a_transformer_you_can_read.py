@@ -2,7 +2,7 @@
 # # 03 A Transformer you can read
 #
 # > **You will**: compute attention yourself, write both of its masks, read the shape of every tensor from the words to the
-# > probabilities, look into the heads of a trained model, and prove that our 440 lines are the same network as PyTorch's and
+# > probabilities, look into the heads of a trained model, and show that our code is the same network as PyTorch's and
 # > Hugging Face's. **Time**: about one minute on two CPU cores, forty with the exercises. **Difficulty**: 2 of 5. **You need**:
 # > lesson 01; matrix products.
 #
@@ -31,10 +31,10 @@ import pmd_lite as pmd
 from pmd_kit import l03
 from pmd_lite.evaluation.tables import Table
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings = dict(steps=800, eval_every=200) if size == "lesson" else dict(steps=10, eval_every=5)
 runs_in = Path("runs") / f"lesson03-{size}"
@@ -195,8 +195,8 @@ trained = run.model()
 
 # %% [markdown]
 # The library never stores attention weights, because it does not need them. But there is a neat way to get them: if the values
-# are the identity matrix, the weighted average of the values *is* the weights. `attention_weights` asks this additional
-# question of every attention in the model.
+# are the identity matrix, the weighted average of the values *is* the weights. The next cell shows this for the small example.
+# The cell after it calls `l03.attention.views`, which asks the same question of every attention in the model.
 
 # %%
 print(attend(*batch[:2], torch.eye(3).expand(2, 1, 3, 3), mask=mask)[:, 0, 0])
@@ -212,18 +212,18 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 
 # %% [markdown]
 # **What to notice.** A row is one step of the decoder, "the piece it reads > the piece it should say next" (a hyphen marks a
-# piece that continues a word). Take the row that leads to "s", the beginning of "small": some heads look at *vabra*, which
-# stands *after* its noun. The row that leads to "lamps" looks back at *pahagebes*. We did not program that adjectives must
-# change places; attention learned it. A head that has nothing to look for must still spend its weight somewhere, and it often
-# spends it on the language tag or on the end of the sentence. The crosses are pads.
+# piece that continues a word). Take the row that leads to the beginning of "small": do some heads look at *vabra*, which stands
+# *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has learned that
+# adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere,
+# and it often spends it on the language tag or on the end of the sentence. The crosses are pads.
 
 # %%
 l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
 
 # %% [markdown]
-# **What to notice.** This is the same model with the other language. To say "saw", whose first piece is "sa", the decoder jumps
-# to the verb at the end of the sentence. Then it comes back to the middle for the object. Next, see how the decoder looks at
-# its own words:
+# **What to notice.** This is the same model with the other language. To say "saw", the decoder needs the verb, which stands at
+# the end of the sentence; for the object it must come back to the middle. Find the heads that make this jump. Next, see how
+# the decoder looks at its own words:
 
 # %%
 l03.widgets.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
@@ -380,7 +380,7 @@ Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best
 # %% [markdown]
 # ## The same network elsewhere
 #
-# Is this really *the* Transformer? To prove it, we give the same weights to another implementation and compare. We begin with
+# Is this really *the* Transformer? To test it, we give the same weights to another implementation and compare. We begin with
 # PyTorch's own encoder layer. Its parts have other names, and its padding mask has the opposite meaning.
 
 # %%
@@ -421,7 +421,7 @@ else:
 #   "hide", and a mask with an axis missing may fit by accident: test masks on one padded sentence.
 # - Positions come in as sines and cosines, whose dot product depends on distance alone.
 # - With a vocabulary for many languages, much of a model is its embedding table. Tying decides how many tables there are.
-# - Equal numbers prove that a port is right: same weights, same logits.
+# - Test a port with numbers: the same weights must give the same logits.
 #
-# **Where to go next.** The model's sizes are in appendix C of the paper. The code is `pmd_lite/model/layers.py` and
-# `pmd_lite/model/transformer.py`, about 440 lines that import nothing else from the library. Lesson 04 trains the model.
+# **Where to go next.** The model's sizes are in appendix C of the paper. The code is in `pmd_lite/model`: read `layers.py`,
+# then `transformer.py`. Lesson 04 trains the model.

@@ -8,9 +8,6 @@
 #
 # **Contents**: what is minimised · exercise: perplexity · a softer target · exercise: smoothed · whose mean? · exercise:
 # gradient · up and down again · exercise: rate · does it matter? · killed in the middle · exercise: checkpoint · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What is minimised
@@ -34,11 +31,11 @@ import pmd_lite as pmd
 from pmd_kit import l04
 from pmd_lite.training.snapshot import clone, differences
 
-# %%
-torch.set_num_threads(1)
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
+torch.set_num_threads(1)
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 runs_in = Path("runs") / f"lesson04-{size}"
 
@@ -106,7 +103,7 @@ l04.checks.PERPLEXITY.grade(perplexity, seed=4)
 # %% [markdown]
 # ## A softer target
 #
-# Eq. 1 is never content. A probability of 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever.
+# Eq. 1 always asks for more. A probability of 0.99 for the gold word is good, 0.999 is better, and the logits grow for ever.
 # **Label smoothing** asks for a little less: it takes $\varepsilon$ of the target's probability from the gold word and shares
 # it among the $V-1$ other words.
 #
@@ -168,11 +165,11 @@ l04.figures.loss_of_confidence(
 # Eq. 1 is a sum, and a sum grows with the batch. So we divide it; but by what? We divide by the number of real target tokens.
 # Then every *token* has the same weight, in a long sentence as in a short one.
 #
-# The paper's batch is 64,000 tokens, which is too large for the memory. The solution is **gradient accumulation**: we compute
-# the gradients of several *micro-batches*, add them up, and make one update. The result equals that of the large batch only if
-# we divide each micro-batch by the tokens of *all of them together*. By hand: two micro-batches have 1 and 3 tokens, with
-# losses 4, and 1, 1, 1. The mean over all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 = 2.5: here the single
-# token counts three times as much as any other.
+# The paper's batch is 64K tokens. Where so large a batch does not fit into the memory of a device, the solution is **gradient
+# accumulation**: we compute the gradients of several *micro-batches*, add them up, and make one update. The result equals that
+# of the large batch only if we divide each micro-batch by the tokens of *all of them together*. By hand: two micro-batches have
+# 1 and 3 tokens, with losses 4, and 1, 1, 1. The mean over all tokens is 7/4 = 1.75. The mean of the two means is (4 + 1)/2 =
+# 2.5: here the single token counts three times as much as any other.
 #
 # ### Exercise 3: the gradient of an update (10 minutes, difficulty 3)
 #
@@ -227,7 +224,7 @@ for name, other in (("accumulated", accumulated), ("mean of means", mean_of_mean
 
 # %% [markdown]
 # **What to notice.** The wrong gradient is not just too small or too large. It points in another direction, and no error
-# message tells us so. In a multilingual model the fault does more harm. Each micro-batch holds one language pair. A pair with
+# message says so. In a multilingual model the fault does more harm. Each micro-batch holds one language pair. A pair with
 # short sentences, or the tiny last batch of a small corpus, would have more influence than its sampling probability says. (The
 # authors' code divides by all target tokens of all its GPUs, as we do. The argument `micro` above is there for dropout, which
 # needs a different random mask in every micro-batch.)
@@ -246,6 +243,9 @@ for name, other in (("accumulated", accumulated), ("mean of means", mean_of_mean
 # warm-up, it is again half of the peak.
 #
 # ### Exercise 4: rate (4 minutes, difficulty 1)
+#
+# Write $\eta(t)$. `t` is the number of the update, counted from 1; `peak` is the highest rate, and `warmup` is the number of
+# updates $w$ after which it is reached. Return the rate as a number.
 
 # %% tags=["exercise"]
 def rate(t, peak, warmup):
@@ -315,7 +315,7 @@ Table(columns, rows, best=None)
 # - *no warm-up*: the same learning rates, except in the first 150 updates, which follow $0.049/\sqrt{t}$ as all others do;
 # - *four micro-batches*: a quarter of the updates, each of four micro-batches, and a quarter of the warm-up.
 #
-# We train each with two seeds, because one seed shows no spread.
+# We train each with two seeds, because one seed shows no spread. This takes a few minutes.
 
 # %%
 steps, every = (600, 60) if size == "lesson" else (12, 4)
@@ -364,20 +364,32 @@ for name, of in trained.items():
     rows.append([name, overall, *by_pair])
 columns = ["training", "dev, all pairs", "fra train", "fra dev", "tur train", "tur dev"]
 caption = "Nats per token at the last evaluation, mean and standard deviation over two seeds"
-Table(columns, rows, best={"dev, all pairs": "min"}, caption=caption)
+Table(columns, rows, best=None, caption=caption)
+
+# %%
+usual, *others = means
+for name in others:
+    ahead = [np.mean([curve[k] for curve in means[name]]) - np.mean([curve[k] for curve in means[usual]]) for k in (0, -1)]
+    noise = max(np.ptp([curve[-1] for curve in means[which]]) for which in (usual, name))
+    verdict = "more than two seeds differ" if abs(ahead[1]) > noise else "no more than two seeds differ: no finding"
+    print(f"{name}, against the preset: {ahead[0]:+.2f} nats at the first evaluation, {ahead[1]:+.2f} at the last ({verdict})")
 
 # %% [markdown]
-# **What to notice.** Without warm-up the loss falls *faster* at first, below 3 nats where the preset has 3.5. Two evaluations
-# later the preset is better, and at the end the training without warm-up is half a nat behind: its large blind steps led to a
-# place that it cannot leave within 600 updates. The training with four micro-batches reads the same text in a quarter of the
-# steps, and ends as far behind. Large updates are useful if you can compute their parts side by side; they also need a larger
-# learning rate, which they did not get here. Label smoothing makes no difference to the dev loss that two seeds could show.
+# **What to notice.** The lines above say what each change did in *your* runs; a minus means a lower loss. Read them so:
 #
-# Now look at the two pairs. On French the training loss is *above* the dev loss. This is not a mistake: the training loss is
-# measured with dropout on, and over a period in which the model was still improving. On Turkish, which has thirty sentences, it
-# is the other way round, 0.6 against 1.6: the model has memorised them. The two trainings that fell behind have not got so far;
-# what they know, they know about all languages alike. (Curves for each pair, and what to do about small ones, fill the rest of
-# the course.)
+# - *No warm-up*: compare the first number with the second. Large steps can make the loss fall fast at first, and they can lead
+#   to a place that the training does not leave within 600 updates. Then a lead at the beginning becomes a deficit at the end.
+# - *Four micro-batches*: this training reads the same text in a quarter of the steps. A deficit means that it made too few
+#   steps. Large updates are useful if you can compute their parts side by side; they also need a larger learning rate, which
+#   they did not get here.
+# - *No label smoothing*: if the difference is no larger than the difference between two seeds, two seeds cannot show an effect
+#   on the dev loss.
+#
+# Now look at the two pairs of the table. A training loss *above* the dev loss, as you may see on French, is not a mistake: the
+# training loss is measured with dropout on, and over a period in which the model was still improving. A training loss far
+# *below* the dev loss means that the model has memorised its sentences. Turkish has thirty sentences, so look for it there. A
+# training that has fallen behind may not have got so far. (Curves for each pair, and what to do about small ones, fill the rest
+# of the course.)
 
 # %% [markdown]
 # ## Killed in the middle
@@ -440,17 +452,19 @@ for name in ("weights", "optimizer", "updates", "order", "generator"):
 Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3)
 
 # %% [markdown]
-# **What to notice.** If you forget the weights, you notice it. If you forget Adam's moments, the order or the random generator,
-# you get a training that looks perfectly healthy but is a different one. This matters more here than elsewhere. Auto-PMD makes
-# *trials*, short trainings that must be undone without a trace (lesson 10). The released code did not undo them completely,
-# because it kept references.
+# **What to notice.** Whichever part is missing, the weights end elsewhere. The size of the difference is not a measure of the
+# damage. (The new training begins from the same seed, so even its *untrained* weights are only a few updates away from the
+# right ones.) And no error message appears. A real training without its weights starts again from a high loss, so you can see
+# that. A training without Adam's moments, the order or the random generator looks perfectly healthy, but it is a different one.
+# This matters more here than elsewhere. Auto-PMD makes *trials*, short trainings that must be undone without a trace (lesson
+# 10). The released code did not undo them completely, because it kept references.
 #
 # The library has fewer things to remember. It draws the dropout of every update from a seed made of (seed, update,
 # micro-batch), and the order of a pass from (seed, pair, pass). A number that can be computed again need not be saved, and
 # cannot be forgotten.
 #
-# Now the real thing, without mercy. A second process trains. As soon as it has written its first checkpoint we kill it,
-# whatever it is doing, with a signal that no program can catch.
+# Now a real training. A second process trains. As soon as it has written its first checkpoint we kill it, whatever it is
+# doing, with a signal that no program can catch.
 
 # %%
 import os

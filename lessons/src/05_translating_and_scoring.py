@@ -88,10 +88,10 @@ l05.checks.GREEDY.grade(greedy, seed=5)
 # We train a model for half a minute, from three languages into English: `fra` has 2,000 sentences, `zho` 399, `est` 110. The
 # model will be sure of itself in one language and unsure in another, and this is just what we need here.
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 lesson = size == "lesson"
 settings = dict(steps=800, eval_every=200) if lesson else dict(steps=10, eval_every=5, d_model=16)
@@ -199,10 +199,10 @@ rows += [row(f"beam 5, penalty {p:g}", "est-eng", translate("est-eng", 5, p)) fo
 Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** A wider beam finds hypotheses with a higher score, and BLEU hardly moves, sometimes down: a higher score is not
-# a better translation. On 150 sentences such small differences may be chance. It matters little here whether $\lambda$ is 0 or 1.
-# With $\lambda=2$ the search prefers everything that is long: the translations become much longer than the references, and BLEU
-# falls.
+# **What to notice.** A wider beam finds hypotheses with a higher score, and BLEU hardly moves, sometimes down: a higher score
+# is not a better translation. On 150 sentences such small differences may be chance. It matters little here whether $\lambda$
+# is 0 or 1. With $\lambda=2$ the search prefers everything that is long: the translations become much longer than the
+# references, and BLEU falls.
 
 # %% [markdown]
 # ## What BLEU counts
@@ -289,8 +289,8 @@ for pair in ("fra-eng", "est-eng"):
 Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, best=None, digits=1)
 
 # %% [markdown]
-# **What to notice.** The mean of sentence BLEUs is another number than the corpus BLEU. It gives a short sentence as much weight as a
-# long one, and it must smooth every sentence that has no matching sequence of four words.
+# **What to notice.** The mean of sentence BLEUs is another number than the corpus BLEU. It gives a short sentence as much
+# weight as a long one, and it must smooth every sentence that has no matching sequence of four words.
 
 # %% [markdown]
 # ## A number and its signature

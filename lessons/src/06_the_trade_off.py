@@ -9,9 +9,6 @@
 # **Contents**: two judges · a sweep of the knob · better beyond dispute · exercise: dominates · the frontier · exercise:
 # frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
 # exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Two judges
@@ -32,10 +29,10 @@ from pmd_kit import l06
 from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front
 from pmd_lite.evaluation.tables import Table, mean_spread
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings = dict(steps=1200, eval_every=100)
 if size == "ci":  # a smaller world, too
@@ -44,8 +41,8 @@ if size == "ci":  # a smaller world, too
 runs_in = Path("runs") / f"lesson06-{size}"
 
 # %% [markdown]
-# By hand, with lesson 00's numbers rounded: a model with BLEU 90, 85, 80 on the three large pairs and 20, 10, 3 on the three
-# small ones is the point (11, 85).
+# By hand, with invented numbers: a model with BLEU 90, 85, 80 on the three large pairs and 20, 10, 3 on the three small ones is
+# the point (11, 85).
 
 # %%
 bleu = {"fra": 90, "deu": 85, "zho": 80, "est": 20, "ron": 10, "tur": 3}
@@ -76,20 +73,22 @@ for name, both in sweep.items():
     overall = [sum(run.bleu().values()) / len(run.pairs) for run in both]
     rows.append([name, mean_spread(high), mean_spread(low), mean_spread(overall)])
 caption = "Test BLEU, mean and standard deviation over two seeds"
-Table(["model", "HRL", "LRL", "all six"], rows, digits=1, caption=caption)
+Table(["model", "HRL", "LRL", "all six"], rows, best=None, digits=1, caption=caption)
 
 # %% [markdown]
-# Here are the same models on the plane, with the probabilities that made one of them:
+# Here are the same models on the plane, with the probabilities of one of them (bars). The dashed line is the first temperature
+# of the sweep:
 
 # %%
 l06.figures.sweep_figure(sweep, "tau=2")
 
 # %% [markdown]
-# **What to notice.** From 1 to 2 the knob trades: small pairs gain 6.5 points, large ones lose 4. If we turn it further, it
-# takes more than it gives. At 5 and at $\infty$ the large pairs fall by 11 and by 18, and the small ones gain nothing that two
-# seeds could show. If thirty sentences are shown more often, the model memorises them instead of understanding them (lesson
-# 04). At 0.5 three draws of four are French, and all other pairs get worse, German and Chinese too. The two seeds of $\tau=0.5$
-# have the same BLEU to a tenth; this is luck. Those of $\tau=5$ are separated by 6.5 points on the large pairs.
+# **What to notice.** Read the table from $\tau=1$ downwards. As long as the knob *trades*, the small pairs gain what the large
+# ones lose, step by step. Where does the trade end in your runs? From some $\tau$ on, the large pairs still lose, and the small
+# ones gain no more than their ±, or even lose: if thirty sentences are shown more often, the model memorises them instead of
+# understanding them (lesson 04). Now go up from $\tau=1$. At 0.5 nearly three draws of four are French. Which large pairs pay
+# for that, beside the small ones? Compare the ± of the rows, too. Two seeds may agree to a tenth of a point, or be several
+# points apart. With only two seeds, both may be luck.
 #
 # Here you can change the same picture. (Without a running kernel you see only the figure above.)
 
@@ -172,10 +171,17 @@ contenders = l06.contenders.collect(runs_in).contenders
 l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()])
 
 # %% [markdown]
-# **What to notice.** On the frontier are both seeds of $\tau=1$, both of $\tau=2$, and one of $\tau=5$, the paper's choice for
-# its second model. The other seed of $\tau=5$ is dominated, and only by its twin. With $\tau=\infty$, too, one twin dominates
-# the other, and even with $\tau=0.5$, where the two lie on top of each other in the picture. A method that dominates itself is
-# a warning: one model can dominate another by luck.
+# **What to notice.** Which of the ten are on the frontier? Look for a $\tau$ of which one seed is on the frontier and the other
+# is not. The two seeds of one $\tau$ are *twins*: they differ only by luck. Does a twin ever dominate its twin?
+
+# %%
+for name, (one, other) in sweep.items():
+    a, b = one.point(), other.point()
+    print(f"{name}: {'one seed dominates the other' if dominates(a, b) or dominates(b, a) else 'neither seed dominates'}")
+
+# %% [markdown]
+# If chance alone moves two points, and moves them on both axes independently, one of them dominates the other in half of all
+# cases. So a method that dominates itself is not rare, and it is a warning: one model can dominate another by luck.
 
 # %% [markdown]
 # ## The area
@@ -248,7 +254,7 @@ caption = f"Area of all from (0, 0): {whole:.0f}"
 Table(["without", "change of the area"], rows, best=None, digits=1, caption=caption)
 
 # %% [markdown]
-# One number for a frontier is handy, and it hides a choice. Here are two sets of models, the same data each time, with three
+# One number for a frontier is convenient, and it hides a choice. Here are two sets of models, the same data each time, with three
 # references:
 
 # %%
@@ -273,15 +279,15 @@ scores = []
 for both in sweep.values():
     six = np.mean([list(run.best_dev_loss().values()) for run in both], axis=0)  # largest pair first
     scores.append((-six[3:].mean(), -six[:3].mean()))
+print("on the frontier of BLEU:      ", [list(sweep)[i] for i in pareto_front(list(means.values()))])
 print("on the frontier of dev losses:", [list(sweep)[i] for i in pareto_front(scores)])
 l06.frontier_plane.frontier_plane(contenders, l06.contenders.LOSS)
 
 # %% [markdown]
-# **What to notice.** In the stored run the judges agree on the order, for small pairs and for large ones, and so they agree on
-# the frontier. They do not agree on the distances. On small pairs $\tau=5$ is lowest by about 0.05 nats, which is less than the
-# width of its bar, and $\tau=2$ and $\tau=\infty$ are practically equal. On large pairs $\tau=0.5$ and $\tau=5$ are practically
-# equal. BLEU looks at the words that the model chose; loss looks at the probability of the word that it should have chosen.
-# Which judge matters? Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
+# **What to notice.** Do the two judges name the same frontier? Even where they do, they need not agree on the distances. Find
+# two temperatures that one judge calls practically equal (their bars overlap) and the other judge separates clearly. BLEU looks
+# at the words that the model chose; loss looks at the probability of the word that it should have chosen. Which judge matters?
+# Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
 
 # %% [markdown]
 # ## What averages hide
@@ -298,9 +304,10 @@ rows = [[name, *scores] for name, scores in zip(names, six)]
 Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over two seeds")
 
 # %% [markdown]
-# **What to notice.** With six judges $\tau=\infty$ is back on the frontier, because it has 0.6 BLEU more on Turkish than
-# $\tau=5$, and for no other reason. Nearly every model is ahead on some axis by some tenth of a point: the more axes, the less
-# it means to be undominated. Only $\tau=0.5$ has nothing to show; $\tau=1$ is better on all six.
+# **What to notice.** Does a model come back to the frontier when there are six judges? Look in the table for the pair that
+# brings it back, and for the number of tenths by which it is ahead there. One pair is enough. So the more axes there are, the
+# less it means to be undominated. A model that is dominated even by six judges has nothing to show: another model is at least
+# as good on every pair.
 
 # %% [markdown]
 # ## Two seeds
@@ -358,11 +365,11 @@ for n in (2, 3, 5):
     print(f"{n} seeds: {shares}")
 
 # %% [markdown]
-# **What to notice.** On large pairs every step is more than noise; on small pairs the last two are not. The step from 2 to 5
-# brings $\tau=5$ to the frontier of the means, but it is noise there. So is a fall of 2.7 points from 5 to $\infty$, because
-# the two seeds of $\tau=\infty$ are separated by as much. And where there is nothing to find, the rule finds something in one
-# case of five with two seeds, and in one of twenty-five with three. It is worse to ask only whether the seeds agree on the
-# sign: two seeds agree half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
+# **What to notice.** Which steps of the table are more than noise, on small pairs and on large ones? A step can bring a model to
+# the frontier of the means and still be noise by this rule. Even a step of several points is noise if the two seeds of one
+# model are as far apart. And where there is nothing to find, the rule finds something in one case of five with two seeds, and
+# in one of twenty-five with three (the shares above). It is worse to ask only whether the seeds agree on the sign: two seeds
+# agree half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
 
 # %% [markdown]
 # ## The frontier explorer
@@ -445,5 +452,5 @@ l06.frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()
 # - No difference without its spread. You need at least two seeds to see any spread.
 #
 # **Where to go next.** Figure 1 and section 5.1 ("Visualization of Pareto Frontier") of the paper. The code is
-# `pmd_lite/evaluation/pareto.py` and, for the explorer, `lessons/pmd_kit/l06/explorer.py`. In lesson 07 two of these models teach
-# each other.
+# `pmd_lite/evaluation/pareto.py` and, for the explorer, `lessons/pmd_kit/l06/explorer.py`. In lesson 07 two models teach each
+# other.

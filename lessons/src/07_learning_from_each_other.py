@@ -10,9 +10,6 @@
 # one target · exercise: the mixed target · a teacher that knows one word · which model gets a gradient · exercise: the
 # student's loss · two students, one algorithm · exercise: one round · where two students settle · vanilla mutual distillation ·
 # the paper's table and ours · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## A second opinion
@@ -84,8 +81,8 @@ l07.figures.curves(
 )
 
 # %% [markdown]
-# **What to notice.** The reference is never content: every further bit of certainty pays, on a training sentence that the model
-# may have seen two hundred times. The teacher *is* content, at 0.7. Eq. 3 and KL have the same shape, so they have the same
+# **What to notice.** The reference always asks for more: every further bit of certainty pays, on a training sentence that the model
+# may have seen two hundred times. The teacher asks for 0.7 and no more. Eq. 3 and KL have the same shape, so they have the same
 # gradient. But Eq. 3 is not zero where the student agrees; there it is the teacher's entropy, 0.611 here. If a curve of
 # $\mathcal{L}_{kd}$ stays at 0.6, the student may be perfect.
 
@@ -178,7 +175,7 @@ l07.widgets.mixture("knows the scene", alpha=0.4, eps=0.1)
 # %% [markdown]
 # **What to notice.** The target still prefers *rug*, and now *mat* is a better mistake than *of*. Whatever the teacher says,
 # the right word keeps at least $(1-\alpha)(1-\varepsilon)$ of the target. With $\varepsilon = 0.1$ and an $\alpha$ below 0.47
-# no teacher, however sure and however wrong, can outvote the reference.
+# no teacher, however sure and however wrong, can outweigh the reference.
 #
 # Here you can change the same picture. (Without a running kernel you see only the figure above.)
 
@@ -370,10 +367,10 @@ l07.figures.curves(
 # we train a single model that is the *twin* of its `model_1`: same initial weights, same batches, same dropout. Distillation
 # begins after three tenths of the run, because a teacher that knows nothing has nothing to teach.
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
@@ -409,12 +406,20 @@ from pmd_lite.run import bleu_table
 bleu_table([single, vanilla])
 
 # %% [markdown]
+# What does `model_1` have more, or less, than its twin?
+
+# %%
+rows = []
+for pair, n in vanilla.sizes.items():
+    bleu, loss = ([of(run)[pair] for run in (single, vanilla)] for of in (pmd.Run.bleu, pmd.Run.best_dev_loss))
+    rows.append([pair, n, bleu[1] - bleu[0], loss[1] - loss[0]])
+Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"], rows, best=None, digits=2)
+
+# %% [markdown]
 # **What to notice.** The twins become different once distillation has begun and not before: distillation alone causes what
-# comes later. In the run stored with this notebook `model_1` ends with less BLEU than its twin on nearly all pairs. Its dev
-# loss is *lower* on the three small pairs (by 0.04 to 0.15 nats) and about equal on the large ones. `model_2` is lower on the
-# small ones, too (0.03 to 0.09). Is that a finding? The comparison stored beside this notebook holds the same $\tau=1$ run with
-# the same seed. An earlier version of the library made it. That version computes the same loss, but it rounds differently and
-# draws other random numbers for its dropout:
+# comes later. Is the dev loss of `model_1` lower (a minus) on the small pairs? Does it also have more BLEU there? And is what
+# you see a finding? The comparison stored beside this notebook holds the same $\tau=1$ run with the same seed, made on another
+# day:
 
 # %%
 from pmd_lite.comparing.stored import StoredComparison
@@ -424,8 +429,10 @@ before, now = stored.systems["tau=1"]["bleu"][0], single.bleu()
 print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(now.values()) / 6:.1f} here")
 
 # %% [markdown]
-# Different dropout draws at the same rate are chance, just as a different seed is, and training magnifies even the last bit of
-# a number. So two points of mean BLEU in a single run are not a finding, and your own numbers may differ by as much.
+# If the two numbers differ, this is chance. Another processor or another version of the library rounds differently, or draws
+# other random numbers for dropout, and training magnifies even the last bit of a number. So their distance is a first measure
+# of chance: a difference of that size between two single runs is not a finding. (If they are equal, your machine has repeated
+# the stored run. Then look at the spread over seeds in the table below.)
 #
 # Look once more at the losses themselves. `L_kd` is the loss of `model_1` against its teacher in the last stretch of training;
 # `L_ce` is its loss against the smoothed reference. Both are in nats per token, on training sentences:
@@ -444,7 +451,7 @@ print(f"the lowest possible L_ce, the entropy of the smoothed reference: {floor:
 Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 
 # %% [markdown]
-# **What to notice.** $\mathcal{L}_{kd}$ is the smaller number everywhere. This does not mean that the teacher is easier to
+# **What to notice.** Which of the two is smaller? If it is $\mathcal{L}_{kd}$, this does not mean that the teacher is easier to
 # please. Both losses have a floor, the entropy of their target, and only what lies above the floor is left to learn. The
 # reference's floor is the same for every token; the teacher's floor depends on how sure the teacher is, pair by pair.
 
@@ -499,17 +506,27 @@ panels = {
 means = "; ".join(f"{label} {sum(x) / len(x):+.1f}" for label, x in panels["here: BLEU"].items())
 l07.figures.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
 
+# %%
+def said(deltas, unit):
+    """The mean over seeds, and whether all seeds agree on its sign."""
+    verdict = "all seeds agree" if min(deltas) > 0 or max(deltas) < 0 else "seeds disagree: no finding"
+    return f"{sum(deltas) / len(deltas):+.2f} {unit} ({verdict})"
+
+
+for label in mutual:
+    print(f"{label}: {said(above_twin(label, 'bleu'), 'BLEU')}, {said(above_twin(label, 'dev_loss'), 'nats of dev loss')}")
+
 # %% [markdown]
-# **What to notice.** In the paper every student gains. Here, in BLEU, no student is above the line by more than the differences
-# between the seeds. The two vanilla students at $\tau=5$ lose 4 to 6 points against a single $\tau=5$ model: both are still
-# learning the large pairs, and each has a teacher that does not know them either. Dev loss tells another story, and there the
-# paper's order is visible. Vanilla MD at $\tau=1$ saves about 0.03 nats. The `model_1` of Bi-PMD, whose teacher samples
-# *differently*, saves 0.07 to 0.09, whatever the seed. The loss is lower and BLEU is not higher: that is the pattern of lesson
-# 00 again.
+# **What to notice.** In the paper every student gains. Read the lines above for our world, BLEU first: is any student above
+# the line, and do all seeds agree? If the two vanilla students at $\tau=5$ lose, think of what their teachers know: both
+# students see the large pairs seldom, so each has a teacher that is still learning them. Then read the dev loss, where a minus
+# is a gain. Does the paper's order appear there: does the `model_1` of Bi-PMD, whose teacher samples *differently*, save more
+# than the students of vanilla MD? A lower loss without a higher BLEU is a pattern that you know from lesson 00.
 #
-# How much does that say about the paper? Our students train for fewer than 8 epochs. The paper's train for 70, and then nothing
-# is left to learn in the ordinary way. And our BLEU comes from translations of 300 invented sentences a pair. The results do
-# show this: two equal students are not a free lunch, and they cost 2.2 to 2.4 times as much as one (the column `compute`).
+# How much does that say about the paper? Our students train for a few epochs. The paper's train for 70, and then little is left
+# to learn in the ordinary way. And our BLEU comes from translations of 300 invented sentences a pair. One thing does not depend
+# on the outcome: two students cost more than twice as much as one (the column `compute`), so they must gain more than one
+# student would gain from as much computing.
 
 # %% [markdown]
 # ## Takeaways
@@ -523,5 +540,6 @@ l07.figures.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU
 #   is different samplers.
 #
 # **Where to go next.** Sections 2.2 and 3.1 of the paper and its table on vanilla mutual distillation. The code is
-# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/step.py` (Alg.
-# 1); the tests are `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach whom.
+# `pmd_lite/distillation/losses.py` (Eq. 1, 3, 4), `pmd_lite/distillation/mutual.py` and `pmd_lite/training/step.py` (Alg. 1);
+# the tests are `tests/paper/test_algorithm_1.py`. Lesson 08 gives the students different samplers and asks who should teach
+# whom.

@@ -9,9 +9,6 @@
 # **Contents**: twelve weights · only the worse one learns · exercise: Eq. 5 · how often does it matter? · exercise: the share ·
 # both learn · five models · exercise: a second opinion · which student learnt what · a rule that is not in the paper ·
 # exercise: the dead zone · exercise: by hand · how large should alpha be? · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Twelve weights
@@ -21,7 +18,7 @@
 # pairs, twelve numbers say which student listens to the other, for which pair, and how much. This lesson presents the paper's
 # two simple rules for these weights. Lesson 10 presents the rule that searches.
 #
-# Here are the dev losses of two such students, rounded from a run on `longtail`; lower is better:
+# Here are dev losses as two such students might have them (invented numbers); lower is better:
 
 # %%
 import math
@@ -132,8 +129,10 @@ Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes pe
 
 # %% [markdown]
 # **What to notice.** With Uni-PMD student 1 learns only on the pairs that it hardly ever draws: two batches in a hundred on
-# WMT-6. Nearly all of Uni-PMD's distillation happens in student 2. This is why Uni-PMD's `model_1` differs so little from plain
-# $\tau=1$. It is also why Uni-PMD is cheap.
+# WMT-6. Nearly all of Uni-PMD's distillation happens in student 2. So we expect that Uni-PMD's `model_1` differs little from
+# plain $\tau=1$. By the count of this table Uni-PMD is cheaper than Bi-PMD. But the table leaves out one cost: Eq. 5 needs dev
+# losses, and measuring them costs compute. On a corpus of a few thousand sentences, measuring can cost as much as the teacher's
+# passes that Eq. 5 saves. The column `compute` further below counts everything.
 
 # %% [markdown]
 # ## Both learn
@@ -148,10 +147,10 @@ Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes pe
 # We train Uni-PMD and Bi-PMD, both with $\alpha = 0.4$, and the two single models that are the twins of their students. As a
 # control we train a second $\tau=1$ model with other initial weights and another order of the data.
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
@@ -211,11 +210,11 @@ caption = ("second opinion: share of the better model's errors that the worse mo
 Table(columns, rows, best=None, caption=caption)
 
 # %% [markdown]
-# **What to notice.** The theory's first half holds: of the words that the better model gets wrong, the worse one gets one in
-# ten to nearly half right. But look at the control. It is another $\tau=1$ model that differs only in its seed. On the large
-# pairs it corrects more of the first model's errors than $\tau=5$ does, and on the small ones at least about as many: any two
-# models disagree about what is hard. A second opinion is worth having. This table does not show that it must come from another
-# *sampler*.
+# **What to notice.** Read the column *second opinion* first. Is it clearly above 0? Then the theory's first half holds: the worse
+# model knows words that the better one gets wrong. Then read the *control*. It is another $\tau=1$ model that differs only in
+# its seed. Where the control corrects at least as many errors as the other sampler does, the second opinion did not need
+# another *sampler*: any two models disagree about what is hard. Only where the second opinion is clearly above the control does
+# this table speak for different samplers.
 
 # %% [markdown]
 # ## Which student learnt what
@@ -253,12 +252,12 @@ shown = ("tau=1", "tau=5", "uni-pmd", "bi-pmd")
 stored.table([label for label in stored.systems if label.split(" ")[0] in shown])
 
 # %% [markdown]
-# **What to notice.** The decision hardly ever changes: student 2 learns the large pairs, student 1 the small ones. In the run
-# stored with this notebook the first decision on Romanian is the one exception. `model_1` of Uni-PMD is practically $\tau=1$,
-# as the shares of exercise 2 predicted. Bi-PMD does have an effect. On the small pairs the loss of its `model_1` is 0.18 nats
-# lower than that of $\tau=1$, far more than the seeds differ, and on the large ones it is 0.03 nats higher. In BLEU `model_1`
-# gains 1.4 on the small pairs and loses 3.7 on the large ones, and both differences are marked. Bi-PMD's `model_2` saves 0.06
-# nats on small pairs, and nevertheless its BLEU there falls.
+# **What to notice.** First the coloured figure. Does a decision ever change? We expect student 2 to learn the large pairs and
+# student 1 the small ones, with exceptions early in training, when the two are still close. Then the table of three seeds.
+# Compare `model_1` of Uni-PMD with $\tau=1$: the shares of exercise 2 predict hardly any difference. Bi-PMD teaches every batch,
+# so it can gain and lose. Look at the two loss columns of its `model_1`: is the loss lower than that of $\tau=1$ on the small
+# pairs, and higher on the large ones? Does BLEU follow, and are the differences marked? A lower loss without more BLEU is
+# possible, as in lessons 00 and 07.
 
 # %% [markdown]
 # Now the paper's numbers, mean BLEU of model 1 and model 2. In all four settings Bi-PMD's students are better than Uni-PMD's,
@@ -289,6 +288,7 @@ from pmd_lite.config import FIDELITY
 for name, bundle in FIDELITY.items():
     print(f"{name:8s} dead zone {bundle.dead_zone:.4f} nats, compares the {bundle.decide_by} dev loss, "
           f"distils after {bundle.start:.0%} of training")
+print(f"the preset of this lesson sets its own start: it distils after {uni_run.config.distill.resolved.start:.0%}")
 
 # %% [markdown]
 # About bits and nats: a loss with $\log_2$ is in bits, one with $\ln$ in nats, and $\log_2 x = \ln x / \ln 2$. So a bit is
@@ -368,10 +368,10 @@ for name, couple in couples.items():
 Table(["couple", "judgements", "the rules differ", "the lead changes hands"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** By the end the leads are 0.15 to 0.57 bit, several times the zone. So for students with different samplers
-# the two rules nearly always agree. Between the two $\tau=1$ models they differ in about half of the judgements, and the lead
-# changes hands again and again. So the zone is a rule for students that are alike. With it, two equals both learn; without it,
-# chance decides which of them does.
+# **What to notice.** Compare the leads at the end of the figure with the width of the gray band. Where a lead is several times
+# the zone, the two rules agree; expect this for students with different samplers. The two $\tau=1$ models are alike. Expect
+# small leads there, a lead that changes hands, and two rules that differ more often. Does the table show this? The zone is a
+# rule for students that are alike. With it, two equals both learn; without it, chance decides which of them does.
 
 # %% [markdown]
 # ## How large should alpha be?
@@ -386,10 +386,10 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 #
 # (The last script is named after Bi-PMD but switches on the rule of Uni-PMD.) The best value differs from setting to setting.
 # The paper's appendix says so too, and uses it as an argument for searching the weights automatically. We made the same
-# measurement on `longtail` with the following commands, the first with one seed. (An older version of the library made these
-# runs; `docs/methods.md` says what was wrong then.)
+# measurement on `longtail` with the following commands, the first with one seed.
 
 # %%
+print(StoredComparison.load(Path("results") / "alpha_longtail.json").caution.lstrip(". ") or "made by today's library")
 alphas = l08.alpha_grid.AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
 print("\n".join(alphas.commands))
 alphas.effect("bleu")
@@ -402,10 +402,11 @@ print(alphas.reading())
 
 # %% [markdown]
 # **What to notice.** $\alpha = 0$ is the twin, trained alone. Bars are one standard deviation over three seeds, where we have
-# them. For Bi-PMD a large $\alpha$ is ruin: at 0.8 both students keep a third of their BLEU. Four fifths of such a student's
-# target is what the other student said, and the other student learnt it in the same way; too little of the target comes from a
-# reference. Below 0.4 no gain in BLEU exceeds chance, while dev loss is best near 0.4. Uni-PMD's `model_1` hardly changes at
-# all, and we know why. (The authors chose up to 0.8 for runs of 70 epochs and more. Our run is short.)
+# them. Follow Bi-PMD to the right. If both students fall at a large $\alpha$, here is a reason: at 0.8, four fifths of a
+# student's target is what the other student said, and the other student learnt it in the same way; too little of the target
+# comes from a reference. Is any gain in BLEU larger than a bar? Is the best $\alpha$ for BLEU also the best for dev loss?
+# Uni-PMD's `model_1` should hardly change, and we know why. (The authors chose up to 0.8 for runs of 70 epochs and more. Our
+# run is short.)
 #
 # The mean hides the languages. Here is each pair separately: how much better was the student than its twin?
 
@@ -416,10 +417,10 @@ alphas.grid("bi-pmd", "dev_loss")
 alphas.grid("bi-pmd", "bleu")
 
 # %% [markdown]
-# **What to notice.** Here is the trade in full. In `model_1` listening lowers the dev loss of every small pair, that of Turkish
-# by up to half a nat, and it raises the dev loss of every large pair. Both effects grow with $\alpha$. The best value for
-# Turkish is the worst for French: this is the strongest argument for a separate weight for each pair. BLEU is less kind.
-# Estonian gains two points at most, the other small pairs gain next to nothing, and the large ones fall from the first step on.
+# **What to notice.** Here is the trade pair by pair. Begin with the dev loss of `model_1`: which pairs gain when $\alpha$ grows,
+# and which pairs pay? We expect the small pairs to gain and the large ones to pay. Find the best value for Turkish and the
+# best value for French. If one is the worst value of the other, this is the strongest argument for a separate weight for each
+# pair. Then read BLEU: does it gain where the dev loss falls?
 #
 # Here you can change the same picture. (Without a running kernel you see only the figures above.)
 
@@ -431,10 +432,11 @@ l08.widgets.alpha_grid(alphas)
 #
 # - Eq. 5: for each pair, the student with the higher dev loss learns. Eq. 6: both students always learn.
 # - A weight acts only when its pair is drawn. Under Uni-PMD student 1 is taught in 2 to 5 batches of a hundred.
-# - The worse model does know words that the better one does not. So does a second seed.
-# - On `longtail` Uni-PMD changes next to nothing; Bi-PMD lowers the loss of small pairs and pays on the large ones.
-# - The dead zone of the released program matters where students are alike, and hardly matters where their samplers differ.
-# - No single $\alpha$ suits all pairs.
+# - A worse model can know words that the better one does not. A second seed can know them too, so compare with this control.
+# - Uni-PMD can change little in a student that is hardly ever taught. Bi-PMD always teaches, so it can gain on some pairs and
+#   pay on others.
+# - The dead zone of the released program matters where students are alike, and matters little where their leads are large.
+# - The best $\alpha$ need not be the same for every pair.
 #
 # **Where to go next.** Section 3.2 of the paper and its appendix on the effect of $\alpha$. The code is
 # `pmd_lite/distillation/mutual.py`; the two sets of habits are `FIDELITY` in `pmd_lite/config/sections.py`; the tests are

@@ -2,35 +2,28 @@
 # # 10 Auto-PMD
 #
 # > **You will**: combine the pieces of Auto-PMD into one search, step through the searches of a real run, make a copy of a
-# > student that leaves no trace, find the line in the released code that did leave a trace, and work out what all the
-# > trials cost. **Time**: one minute on two CPU cores if lesson 00 has been run in this folder, six if not; fifty with the
-# > exercises. **Difficulty**: 3 of 5. **You need**: lessons 07 and 09; what Adam keeps between two steps.
+# > student that leaves no trace, and compute what the trials cost. **Time**: one minute on two CPU cores if lesson 00 has been
+# > run in this folder, six if not; fifty with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 07 and 09.
 #
 # **Contents**: what is searched · one search by hand · exercise: search_step · step through a real run · what a trial trains
 # on · exercise: trial_sentences · leave no trace · exercise: snapshot and restore · a snapshot that was none · exercise:
 # sharing · what the leak does · what looking costs · exercise: overhead · the weights over time · two variants · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## What is searched
 #
-# Uni-PMD and Bi-PMD (lesson 08) take one number $\alpha$ from the user. They use it for every language pair, from the first
-# step to the last. The paper wants more: a separate weight for each pair, which changes as the models change, and which no
-# user has to tune by hand. Auto-PMD therefore lets the students find the weights. Every $\mathcal{T}$ steps (an epoch), it
-# makes a **search** for each student in turn (Alg. 2):
+# Uni-PMD and Bi-PMD (lesson 08) use one number $\alpha$ for every pair, from the first step to the last. Auto-PMD lets the
+# students find a separate weight for each pair. Every $\mathcal{T}$ steps (an epoch), it makes a **search** for each student in
+# turn (Alg. 2):
 #
-# 1. *Propose.* From the weights $\alpha$ make three vectors: all weights raised, all lowered, all kept (the actions of
-#    lesson 09).
+# 1. *Propose.* From the weights $\alpha$ make three vectors: all raised, all lowered, all kept (lesson 09).
 # 2. *Try.* For each vector, copy the student, train the copy on a small **trial set** with these weights, and record its
 #    dev loss for each pair. This gives the matrix $R$, with three trials and $|L|$ pairs.
-# 3. *Choose.* For each pair $\ell$ look at its own column of $R$. The trial with the lowest loss decides what happens to
+# 3. *Choose.* For each pair $\ell$ the trial with the lowest loss in its own column of $R$ decides what happens to
 #    $\alpha[\ell]$. Then the copies are thrown away.
 #
-# During the trials the other student teaches, and it does not change. We need a run to look into, so we take the Auto-PMD
-# run of lesson 00. If you have run that lesson here, the next cell finds its finished run. Otherwise the cell trains it,
-# which takes some minutes.
+# During the trials the other student teaches, and it does not change. We look into lesson 00's Auto-PMD run. The next cell trains
+# it if it is not here.
 
 # %%
 import copy
@@ -70,15 +63,14 @@ Table(["", "fr-en", "de-en", "tr-en"], rows, best=None)
 
 # %% [markdown]
 # French was best when all weights went down, German when all went up. For Turkish, *keep* and *up* were equally good. On an
-# exact tie `keep` wins over `up`, and `up` wins over `down`, so a weight moves only if that helps. (The paper says nothing
-# about ties. The released code prefers up.) No trial used the new vector (down, up, keep) as a whole. Lesson 11 asks
-# whether we may combine the actions in this way.
+# exact tie `keep` wins over `up`, and `up` over `down`, so a weight moves only if that helps. (The released code prefers up.) No
+# trial used the new vector (down, up, keep) as a whole; lesson 11 asks whether we may combine the actions in this way.
 #
 # ### Exercise 1: search_step (6 minutes, difficulty 2)
 #
 # Write lines 11 to 13 of Alg. 2. `alpha` [pair] holds the old weights, `results` [trial, pair] is $R$ with its rows in the
-# order of `ACTIONS`, and `mu` is the step size. Return two things: a list with the name of each pair's action, and the
-# tensor [pair] of new weights. Be careful with ties. (`argmin` returns the first of several smallest values.)
+# order of `ACTIONS`, and `mu` is the step size. Return a list with the name of each pair's action, and the tensor [pair] of new
+# weights. Be careful with ties. (`argmin` returns the first of several smallest values.)
 
 # %% tags=["exercise"]
 def search_step(alpha, results, mu):
@@ -99,56 +91,49 @@ l10.checks.SEARCH.grade(search_step, seed=10)
 # %% [markdown]
 # ## Step through a real run
 #
-# Now the same with real trials. A run's `metrics.jsonl` records every search: $\mu$, $R$, the actions and the new weights.
-# Here is the first search of `model_1` ($\tau=1$), at the step where distillation begins.
+# A run's `metrics.jsonl` records every search. Here is the first search of `model_1` ($\tau=1$).
 
 # %%
 log = l10.stepper.SearchLog.of(auto)
 log.figure(student=0, number=1)
 
 # %% [markdown]
-# How to read it. *Left*: the three weights that were tried for each pair. The ring marks the weight that was chosen.
-# *Right*: $R$ with one row for each pair. Each cell shows the weight of the trial, the dev loss after it, and the
-# difference from *keep*. The lowest loss of a row has a frame and a star. *Below*: all weights up to this search, and the
-# step size $\mu$ in gray.
+# *Left*: the three weights that were tried for each pair; the ring marks the chosen one. *Right*: $R$ with one row for each
+# pair. Each cell shows the weight of the trial, the dev loss after it, and the difference from *keep*. The lowest loss of a row
+# has a star. *Below*: all weights up to this search, and the step size $\mu$ in gray.
 #
-# **What to notice.** Large and small pairs separate at once. The two largest are better with *lower* weights: their
-# teacher, `model_2`, has seen fewer of their sentences and is behind. Chinese, the third, stands between them and the small
-# pairs, and keeps its weight. The three small pairs want *up*, Turkish by about 0.05 nats. The search had no information
-# about which pairs are small.
+# **What to notice.** Do large and small pairs separate at once? We expect *down* for the two largest, since their teacher,
+# `model_2`, has seen fewer of their sentences, and *up* for the three smallest. The search does not know which pairs are small.
 #
-# In the next cell you can step from search to search. (Without a running kernel you see only the figure above.)
+# Step from search to search. (Without a running kernel you see only the figure above.)
 
 # %% tags=["widget"]
 l10.stepper.search_stepper(auto)
 
 # %% [markdown]
-# Things to look for:
-#
-# - Before you press *Next*: which action will each pair take? Are you sometimes unsure because two losses differ only in
-#   the fourth digit?
-# - Where does a weight go up and, one search later, down again? What does the shrinking $\mu$ do to such a pair?
-# - Switch to `model_2` ($\tau=5$). Which pairs does *it* want to learn from the other?
-#
-# If you have no running kernel, here is the last search of `model_2`:
+# Which pairs does `model_2` ($\tau=5$) want to learn from the other? Here is its last search:
 
 # %%
 log.figure(student=1, number=len(log.searches[1]))
 
+# %%
+for label, searches in zip(log.labels, log.searches):
+    for name, search in (("first", searches[0]), ("last", searches[-1])):
+        apart = max(max(column) - min(column) for column in zip(*search.results.values()))
+        print(f"{label}, {name} search: mu {search.mu:.2f}, trials differ by at most {apart:.4f} nats")
+        print("   ", ", ".join(f"{pair} {action}" for pair, action in zip(log.pairs, search.actions)))
+
 # %% [markdown]
-# **What to notice.** Now the large pairs have high weights, and Estonian and Romanian have low ones: `model_2` learns
-# French from `model_1`, and keeps its own Romanian. (Turkish is high here as well; more on that below.) Look at the second
-# numbers, too. At the first search the trials differed by hundredths of a nat. Here they differ by about two thousandths at
-# most, with a step $\mu$ one third as large. One trial always has the lowest loss, so every row has a star, even where the
-# difference is noise. A search has no notion of "too small to matter". Only the shrinking $\mu$ keeps it from doing harm.
+# **What to notice.** At the last search $\mu$ is smaller. Are the differences between the trials smaller, too? One trial always
+# has the lowest loss, so every row has a star, even where the difference is noise. Only the shrinking $\mu$ keeps a search from
+# doing harm there.
 
 # %% [markdown]
 # ## What a trial trains on
 #
-# The trial set is "constructed by sampling $\rho$ of $D^{train}$", with $\rho = 0.1$. Taken literally, a tenth of longtail
-# would often hold three sentences of Turkish, and a trial would say almost nothing about the weight of Turkish. Every pair
-# should count, so the library takes $\rho$ of *every* pair's sentences, and at least one batch of them. If a pair has fewer
-# sentences than a batch, its sentences are repeated until the batch is full, as in training.
+# The trial set is "constructed by sampling $\rho$ of $D^{train}$", with $\rho = 0.1$. A tenth of longtail would hold about three
+# sentences of Turkish, and say almost nothing about its weight. So the library takes $\rho$ of *every* pair's sentences, and at
+# least one batch of them; a pair that is smaller than a batch is repeated until the batch is full.
 #
 # ### Exercise 2: trial_sentences (5 minutes, difficulty 1)
 #
@@ -182,11 +167,8 @@ for i, (pair, n) in enumerate(zip(corpus.pairs, corpus.sizes)):
 Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** For the smallest pairs, most sentences are in the trial set. (The student has seen them often before,
-# so a trial does not teach it much that is new. The trial tests other weights on them.) The released code does something
-# else: it takes the first $\rho$ of the batches of the coming epoch, whatever pairs they come from. For `model_1`, every
-# second of these batches is one of `model_2`'s instead. With $\tau=1$ a tiny pair may then be missing. In that case its row of
-# $R$ differs between trials only because the *other* pairs were trained.
+# **What to notice.** The trial set holds most sentences of the smallest pairs, or all of them more than once. (The released code
+# takes the first $\rho$ of the coming epoch's batches. A tiny pair may then be missing.)
 
 # %% [markdown]
 # ## Leave no trace
@@ -195,14 +177,13 @@ Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], ro
 # update of a student depends on
 #
 # - its **weights**;
-# - Adam's **moments**, and the number of steps that Adam has counted (for its bias correction);
+# - Adam's **moments**, and the number of steps that Adam has counted;
 # - the **learning rate**, and the **count of updates** from which it is computed;
 # - the **random state**, from which dropout is drawn.
 #
-# If any of these is different after the search, the search has trained the student. There are two ways to avoid that: train
-# a *copy* and drop it, or train the *student* and restore everything. The library does the first (`Learner.copy`), so there
-# is nothing to restore. The second way is needed when memory is short, or when an optimizer cannot be copied. More can go
-# wrong in the second way. The next cell makes a student that is small enough to inspect completely.
+# If any of these is different after the search, the search has trained the student. So either train a *copy* and drop it, as the
+# library does, or train the *student* and restore everything. More can go wrong in the second way. Here is a student that is
+# small enough to inspect completely:
 
 # %%
 torch.manual_seed(0)
@@ -217,11 +198,10 @@ print("updates:      ", tiny.updates)
 # %% [markdown]
 # ### Exercise 3: snapshot and restore (12 minutes, difficulty 4)
 #
-# `snapshot(student)` returns everything that a restore needs, in any form you like. `restore(student, saved)` puts it back.
-# The check trains a student and takes *one* snapshot. Then it runs a trial and restores, three times. Each time it compares
-# **bits**: weights, moments, counts, learning rate, random state. Finally it trains one more update and compares the result
-# with a twin that has never made a trial. You need `student.model`, `student.optimizer`, `student.updates`, and
-# `torch.get_rng_state()`, `torch.set_rng_state(...)`.
+# `snapshot(student)` returns everything that a restore needs, in any form you like. `restore(student, saved)` puts it back. The
+# check trains a student and takes *one* snapshot. Three times it runs a trial, restores, and compares **bits**. Finally it
+# trains one more update and compares the result with a twin that has never made a trial. You need `student.model`,
+# `student.optimizer`, `student.updates`, and `torch.get_rng_state()`, `torch.set_rng_state(...)`.
 
 # %% tags=["exercise"]
 def snapshot(student):
@@ -249,7 +229,7 @@ l10.checks.RESTORE.grade((snapshot, restore), seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library proves the same on a real student: compare all its state before and after three trials.
+# The library on a real student: all its state before and after three trials.
 
 # %%
 logits = trainer.distiller.logits[0]  # of the weights of model_1
@@ -275,10 +255,9 @@ print("kept, before the trial:", [round(x, 4) for x in first])
 print("kept, after the trial: ", [round(x, 4) for x in kept["0.weight"][0].tolist()])
 
 # %% [markdown]
-# The snapshot was trained along with the student! `state_dict()` returns new Python objects, but they contain the very
-# numbers that the optimizer changes. To load them back is to copy each weight onto itself. There is no error and no
-# warning, and the loss goes down as you would wish. The only way to find such a leak is to ask *where tensors live*: every
-# tensor has a storage, and `x.untyped_storage().data_ptr()` is its address.
+# The snapshot was trained along with the student! `state_dict()` returns new Python objects, but they contain the very numbers
+# that the optimizer changes. No error appears. To find such a leak, ask *where tensors live*: `x.untyped_storage().data_ptr()`
+# is the address of a tensor's storage.
 #
 # ### Exercise 4: sharing (6 minutes, difficulty 2)
 #
@@ -319,11 +298,9 @@ Table(["snapshot made by", "tensors that share memory"], rows, best=None)
 # %% [markdown]
 # ## What the leak does
 #
-# So in the released code the three trials of a search are *one* long training: first $\rho$ of an epoch with raised
-# weights, then another $\rho$ with the old weights, then a third with lowered weights. None of it is undone. (The learning
-# rate and the count of updates are restored, since they are plain numbers.) Two things follow. The student trains for
-# longer, and **the trials are not comparable**, because the later ones had more training. How large is this effect? Take
-# three trials with the *same* weights. A fair comparison must call them equal.
+# So in the released code the three trials of a search are *one* long training. (The learning rate and the count of updates are
+# restored, since they are plain numbers.) The student trains for longer, and **the trials are not comparable**, because the later
+# ones had more training. Take three trials with the *same* weights. A fair comparison must call them equal.
 
 # %%
 same = torch.full((3, len(corpus.pairs)), 0.1, dtype=torch.float64)
@@ -335,24 +312,22 @@ for name, rollback in (("copies", True), ("live, as released", False)):
     left.append([name, ", ".join(l10.trials.changed_parts(before, l10.trials.student_state(trainer, 1))) or "nothing"])
 Table(["trials with", "what they leave changed in the student"], left, best=None)
 
-# %% [markdown]
-# (The learning rate that Adam still holds comes from the last trial. It does no harm: before each step it is computed from
-# the count of updates, and that count was restored.)
-
 # %%
+first, _, third = found["live, as released"]
+drift = ", ".join(f"{pair} {late - early:+.4f}" for pair, early, late in zip(corpus.pairs, first, third))
+print(f"live, third trial minus first, nats: {drift}")
 l10.figures.equal_trials(
     corpus.pairs, found,
-    alt="Three trials with equal weights. Copies: three equal losses. Live: losses of small pairs rise by hundredths",
+    alt=f"Three trials with equal weights. Copies: three equal losses. Live, third trial minus first: {drift}",
 )
 
 # %% [markdown]
-# **What to notice.** On the left, the same number three times. On the right, the weights are the same, but by the third
-# trial the small pairs are worse by some hundredths of a nat: the student trains on sentences that it has long known by
-# heart. Compare this with the last searches above, in which honest trials differed by thousandths. The drift is larger than
-# the effect that the search looks for.
+# **What to notice.** On the left, the same number three times. On the right, the losses drift although the weights are the same.
+# A pair whose loss *rises* overfits. Compare the drift with the differences between honest trials in the last searches above:
+# which is larger?
 #
-# The drift also has a direction. The released code makes its trials in the order up, keep, down. Let its rule (a tie goes
-# to up) choose from these three *equal* trials:
+# The released code makes its trials in the order up, keep, down. Let its rule (a tie goes to up) choose from these three
+# *equal* trials:
 
 # %%
 order = ("up", "keep", "down")
@@ -362,23 +337,19 @@ Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]], be
 
 # %% [markdown]
 # **What to notice.** Where a pair overfits, the first trial is the best one, whatever its weights, and the search calls it
-# "up". Where a pair is still learning, a later trial may win, and the search calls it "keep" or "down". So the leak may
-# produce part of the finding that small languages ask for high weights. It does not produce all of it: we saw the same
-# above with exact copies.
+# "up". Where a pair is still learning, a later trial wins. So the leak may produce a part of the finding that small languages ask
+# for high weights.
 #
-# Is the leak bad, then? For the *choice*, yes. For the *student*, not at all: it trains for longer, and keeps everything it
-# learns in a trial. We measured this on longtail (two seeds, equal compute, 1,200 updates for exact copies): students with
-# live trials ended about 3 and 5 BLEU *above* those with exact copies. That gain comes from more training, and a fair
-# comparison must give the same amount of training to every method.
+# The leak is bad for the *choice*, not for the *student*, which trains for longer. In a measurement of `docs/log.md` ("Rollback
+# or not, at equal compute") students with live trials end above those with exact copies. Such a gain comes from more training.
 
 # %% [markdown]
 # ## What looking costs
 #
-# Call the cost of a forward pass over a batch $F$. The backward pass costs about $2F$. A single model pays $3F$ for an
-# update. Two students with their teachers pay $2 \cdot (3F + F) = 8F$ a step, which is $8/3$ of the price for a single
-# model. A search trains three copies of each student on $\rho$ of the data. If every trial asks the teacher separately, a
-# batch costs $3 \cdot (3F + F) = 12F$. But the teacher does not change during a search, and all three trials see the same
-# batches. So one pass of the teacher is enough for all three, and the batch costs $3 \cdot 3F + F = 10F$.
+# A forward pass over a batch costs $F$, the backward pass about $2F$. Two students with their teachers pay
+# $2 \cdot (3F + F) = 8F$ a step. A search trains three copies of each student on $\rho$ of the data. If every trial asks the
+# teacher separately, a batch costs $3 \cdot (3F + F) = 12F$. But the teacher does not change during a search, and all three
+# trials see the same batches. So one pass of the teacher is enough, and the batch costs $3 \cdot 3F + F = 10F$.
 #
 # ### Exercise 5: overhead (6 minutes, difficulty 2)
 #
@@ -401,9 +372,8 @@ l10.checks.OVERHEAD.grade(overhead, seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# With $\rho = 0.1$ and three trials, the share is 30 % without sharing, which is the paper's figure, and 25 % with it. What
-# about our run? The library counts what every pass multiplies: source tokens in the encoder, target tokens in the decoder and
-# the output layer.
+# With $\rho = 0.1$ and three trials, the share is 30 % without sharing, which is the paper's figure, and 25 % with it. And in
+# our run?
 
 # %%
 epoch, in_set = trainer.encoded.trg_tokens, sum(batch.tokens for batch in trial_set)
@@ -420,16 +390,14 @@ rows = [
 Table(["what a search adds", "share"], [[what, f"{share:.0%}"] for what, share in rows], best=None)
 
 # %% [markdown]
-# **What to notice.** More than half of our bill is not training of copies but evaluation on dev sets. Six passes over 300
-# sentences per pair are a lot for a corpus of a few thousand sentences, and nothing for the five million of WMT-6. (The
-# last row counts the whole run. Its first three tenths have no distillation and no search.) The paper's 30 % is right for
-# its setting. On small data, look at your own bill.
+# **What to notice.** Compare rows three and four: how much of our bill is evaluation? Six passes over 300 dev sentences per pair
+# are a lot for a few thousand training sentences, and nothing for WMT-6's five million. (The last row counts the whole run, and
+# its first part has no search.)
 
 # %% [markdown]
 # ## The weights over time
 #
-# The paper has a figure on the evolution of the weights. It shows the largest and the smallest pair, for both students.
-# Here is the same figure for our run.
+# The paper's figure of the weights of the largest and of the smallest pair, for our run:
 
 # %%
 from pmd_lite.figures import plots
@@ -445,31 +413,23 @@ rows = [[label, *searches[-1].after] for label, searches in zip(log.labels, log.
 Table(["weights at the end", *log.pairs], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** The paper finds that the weights keep moving, in smaller and smaller steps, and that Turkish has a
-# higher weight than French. Its explanation: small languages overfit more, and so need more distillation. Our `model_1`
-# agrees: its three small pairs go up search after search, to weights at which the reference translation hardly counts any
-# more. In `model_2` the order of the pairs is different. French and German end near 1, because this student seldom sees
-# them itself. Estonian and Romanian end near 0.1, because it sees them often. For these four pairs the weight is high where
-# the *other* student is the better teacher. Uni-PMD has this rule written down by hand (lesson 08); here the search found
-# it by trial.
+# **What to notice.** The paper finds that Turkish has a higher weight than French: small languages overfit more, and so need more
+# distillation. Test two rules on your table:
 #
-# Turkish follows another rule: it ends near 1 in *both* students, although only one of them can be the better teacher. Both
-# students overfit Turkish (its dev loss rises through most of the run, lesson 00). In this situation a soft target does
-# less harm than the reference, which is the paper's reason. It does not end well: each search looks only a few batches
-# ahead, and `model_2` ends with a *higher* Turkish loss than `tau=5` alone. This is one run of one world, and in an earlier
-# run the Turkish weight of `model_2` was near 0.5. The paper's figure is one run, too.
+# - *The better teacher.* A weight is high where the *other* student is better on the pair. Then `model_1` ends high on small
+#   pairs, and `model_2` on large ones, as in Uni-PMD (lesson 08).
+# - *Overfitting.* A weight is high where the student itself overfits, because a soft target then does less harm than the
+#   reference. Then both students may end high on Turkish, although only one of them can be the better teacher.
+#
+# This is one run of one world; another processor may end elsewhere. The paper's figure is one run, too.
 
 # %% [markdown]
 # ## Two variants
 #
-# Which parts of all this are needed? The paper tries two simpler methods.
-#
-# **Dynamic-MD** makes the same three trials, but takes *one* action for all pairs: the action of the trial with the
-# smallest sum of dev losses. It gives up the separate choice for each pair. **LSMD** gives up the movement: it takes the
-# weights with which an Auto-PMD run ended, and keeps them fixed from the beginning.
-#
-# We can test the first idea on the run we have. Which action would Dynamic-MD have taken from the same trials? Add up each
-# trial's losses. Here is the first search of `model_1` again, with a row of sums:
+# The paper tries two simpler methods. **Dynamic-MD** makes the same three trials, but takes *one* action for all pairs: the
+# action of the trial with the smallest sum of dev losses. **LSMD** takes the weights with which an Auto-PMD run ended, and
+# keeps them fixed from the beginning. Which action would Dynamic-MD have taken from our trials? Here is the first search of
+# `model_1` again, with a row of sums:
 
 # %%
 log.figure(student=0, number=1, sums=True)
@@ -485,16 +445,11 @@ for label, searches in zip(log.labels, log.searches):
 Table(["the common action differs from the pair's own", "searches", *log.pairs], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** A sum listens to the loudest pair. When the weights change, the losses of the small pairs react more
-# than those of the large pairs, so the small pairs decide. For `model_1` the sum says *up* every time in this run, against
-# the wishes of French, German and Chinese. The table counts how often the common action differs from the pair's own action.
+# **What to notice.** A sum listens to the pairs whose losses react most. The table counts how often the common action differs
+# from a pair's own.
 #
-# (The widget above has a checkbox for the row of sums. It also opens a run of Dynamic-MD:
-# `pmd.train(corpus, "dynamic-md", out="runs/dynamic")`, and then `search_stepper("runs/dynamic")`.)
-#
-# What is the result? The next table shows BLEU as the paper reports it (WMT-6, mean of six pairs, one run each), beside
-# ours from the stored comparison of all methods (longtail, 1,200 updates, three seeds). Losses are dev losses. Compute is
-# in multiples of the compute of $\tau=1$.
+# The next table shows the paper's BLEU (WMT-6, mean of six pairs, one run each) beside ours from the stored comparison (longtail,
+# three seeds). Losses are dev losses. Compute is in multiples of that of $\tau=1$.
 
 # %%
 from pmd_lite.comparing.stored import StoredComparison
@@ -515,32 +470,22 @@ Table(columns, rows, best=None, digits=1)
 # %% [markdown]
 # **What to notice.**
 #
-# - *Paper.* Auto-PMD's better student is the best in both directions. The paper calls this a "higher performance
-#   upper-bound". But Dynamic-MD's `model_1` is above Auto-PMD's (22.06 to 21.89, 20.33 to 20.16), and the means of the two
-#   students differ by less than 0.06. By these numbers, a separate choice for each pair brings almost nothing, and moving
-#   weights (compared with LSMD) bring a lot.
-# - *Ours.* The result is the opposite. One action for all pairs costs about 3 BLEU, for `model_1` all of it on large pairs.
-#   Fixed weights (LSMD) are level with moving ones, within the spread. (LSMD costs so much only because an Auto-PMD run
-#   must find its weights first.)
-# - *Why?* Dynamic-MD does exactly what it should: the sum of its `model_1`'s dev losses *is* lower than Auto-PMD's (0.28
-#   and 1.35 against 0.21 and 1.56). It lowers the loss on small pairs and raises the loss on large pairs. BLEU punishes the
-#   second and does not reward the first.
-# - Six searches in 1,200 updates are few, longtail is one world, and the paper has one run of each method. The searches
-#   above show clearly that a separate choice helps when pairs want opposite things. How much it helps elsewhere is an open
-#   question.
+# - *Paper.* Auto-PMD's better student is the best in both directions. But Dynamic-MD's `model_1` is above Auto-PMD's (22.06 to
+#   21.89, 20.33 to 20.16), and the means of the two students differ by less than 0.06. By these numbers, a separate choice for
+#   each pair brings almost nothing, and moving weights (compared with LSMD) bring a lot.
+# - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD? (LSMD costs so much only
+#   because an Auto-PMD run must find its weights first.) Dynamic-MD minimises the *sum* of dev losses, so it may win in the
+#   loss columns and lose in BLEU.
+# - Longtail is one world, and the paper has one run of each method.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A search consists of three vectors, three short trainings, a matrix $R$, and for each pair the action of the trial that
-#   was best for it.
+# - A search: three short trainings, a matrix $R$, and for each pair the action of the trial that was best for it.
 # - A trial must leave no trace: weights, moments, counts, learning rate, random state. `state_dict()` is not a copy.
-# - Trials that are not undone train the student. Where a pair overfits, they favour the first trial, whatever its weights.
-# - A search costs $10F$ a batch with a shared teacher. By the formula that is a quarter of the training; it is more where
-#   dev sets are large compared with the corpus.
-# - A student gets high weights where the other student is clearly the better teacher, or where it overfits itself. A
-#   separate choice for each pair makes that possible.
+# - Trials that are not undone train the student, and their order can decide in place of their weights.
+# - By the formula a search costs a quarter of the training, and more where dev sets are large.
+# - Two reasons can raise a weight: the other student is the better teacher, or the student itself overfits.
 #
-# **Where to go next.** Read section 3.3 and Alg. 2 of the paper, section 5.3 on the evolution of the weights, and the
-# appendix on other variants. The code is in `pmd_lite/distillation/auto.py`, `pmd_lite/training/trial.py` and
-# `pmd_lite/training/snapshot.py`. Lesson 11 asks whether three trials are enough.
+# **Where to go next.** Sections 3.3 and 5.3 and Alg. 2 of the paper; `pmd_lite/distillation/auto.py`,
+# `pmd_lite/training/trial.py` and `snapshot.py`. Lesson 11 asks whether three trials are enough.

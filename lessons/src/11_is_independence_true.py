@@ -281,13 +281,30 @@ print(stored.reading())
 # **What to notice.** The program computes the words above from the numbers ("nearly true" from an own share of 90 % on,
 # "wrong" below 50 %; we chose these limits). For which pair would you expect the others to matter most, the large one or
 # the small one, and why? Do the bars agree?
+#
+# <details><summary>Our answer</summary>
+#
+# The small one. The student has seen its few sentences so often that training on them again changes little, whatever their
+# weight is. The larger pairs move the shared layers, and the small pair feels this. If the bars agree, the own share of the
+# smallest pair is the lowest of the three.
+#
+# </details>
 
 # %%
 stored.by_step()
 
 # %% [markdown]
 # **What to notice.** Compare the two students: `model_1` ($\tau=1$) hardly ever trains on the small pair, `model_2`
-# ($\tau=5$) often does.
+# ($\tau=5$) often does. In which student does the small pair depend more on itself, and does that change over the run?
+#
+# <details><summary>Our answer</summary>
+#
+# Look at the lines of the small and of the medium pair. We expect a higher own share in `model_2`, whose layers are shaped by
+# these pairs as well. In `model_1` the large pair shapes nearly everything, so it should depend on itself, and the others on it.
+# Where a line rises during the run, the pair has come to depend more on its own weight. A line near 0 at every search says that
+# DWI is wrong for this pair in this student.
+#
+# </details>
 #
 # Before we call the assumption wrong, here is a fair objection. If a weight is already near 0 or 1, an action hardly moves
 # it (lesson 09). Such a pair has almost no action of its own, so of course everything else matters more. So sort the same
@@ -299,7 +316,13 @@ stored.by_weight()
 # %% [markdown]
 # **What to notice.** How much of the failure is saturation? Look at the rows in the middle, where an action moves a weight
 # furthest: is the own share near 1 there?
-
+#
+# <details><summary>Our answer</summary>
+#
+# If saturation were all, the rows in the middle would be near 1, and only the first and the last row would be low. A middle row
+# clearly below 1 shows that DWI fails even where an action moves the weight furthest. A last row near 0 is saturation.
+#
+# </details>
 
 # %% [markdown]
 # ## Each for itself, or all together?
@@ -318,8 +341,16 @@ print(stored.rules_reading())
 # **What to notice.** Compare the first two rows: what does the full search gain, if each pair still decides only for
 # itself? Then compare the last row with both: what would a common decision gain? Two cautions. First, the best of 27 is
 # chosen and judged on the same dev sentences, so part of its lead is luck, and more so than for the best of 3. Second, this
-# is the loss after a *trial*, which is a very short training. A rule that wins every trial may not win the run. (In lesson
-# 12's comparison Dynamic-MD loses on the large pairs.)
+# is the loss after a *trial*, which is a very short training. A rule that wins every trial may not win the run. (Lesson 12's
+# comparison shows where runs of Dynamic-MD end.)
+#
+# <details><summary>Our answer</summary>
+#
+# The sentence below the table gives the numbers. If the full search gains hardly anything over the reduced one, then 24
+# more trials are wasted as long as each pair decides for itself. If the common decision gains more, the loss is not in the
+# number of trials but in the rule: a pair that looks only at its own loss does not count what it does to the others.
+#
+# </details>
 
 # %% [markdown]
 # ## How often do they disagree?
@@ -333,9 +364,10 @@ curve = l11.dwi_tables.simulate([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 20
 stored.beside_noise(curve)
 
 # %% [markdown]
-# **What to notice.** A pair *above* the curve disagrees more often than noise of that size would cause. Then the rest is
-# not noise, but a steady push from the other pairs, and the three trials credit it to the wrong pair (the confounding of
-# exercise 3). For a pair *below* the curve, the other pairs seldom change the order of its own three actions.
+# **What to notice.** A pair clearly *above* the curve disagrees more often than noise of that size would cause. Then the rest
+# is not noise, but a steady push from the other pairs, and the three trials credit it to the wrong pair (the confounding of
+# exercise 3). (Clearly: with 40 searches, a share near one half has a standard error of 8 percentage points.) For a pair
+# *below* the curve, the other pairs seldom change the order of its own three actions.
 #
 # Finally, look into a single search. We show the one in which a pair depended least on itself, together with the pair that
 # mattered most to it (mean over the third pair's actions).
@@ -366,7 +398,7 @@ l11.widgets.interaction_picker(stored)
 #
 # ## Takeaways
 #
-# - The full search makes $3^{|L|}$ trials, the reduced one three, whatever $|L|$.
+# - For $|L|$ pairs the full search makes $3^{|L|}$ trials, the reduced one always three.
 # - Under DWI, the trial in which every pair takes a pair's best action is as good for that pair as any other trial. So
 #   three trials are enough.
 # - An interaction between pairs breaks DWI. A plain side effect of other pairs breaks it too: moving together confounds.

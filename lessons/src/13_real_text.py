@@ -213,8 +213,8 @@ l12.widgets.method_picker(stored, "auto-pmd model_2 (tau=5)")
 # %% [markdown]
 # ## The bill
 #
-# Two students, a teacher's pass for each batch, and the trials of the search: how much did each system compute? (The cost of the
-# stored runs is in target tokens times parameters. Today's runs count multiply-adds: see lesson 12.)
+# Two students, a teacher's pass for each batch, and the trials of the search: how much did each system compute? (The caption of
+# the table above says in which unit; see lesson 12.)
 
 # %%
 stored.costs()
@@ -264,7 +264,7 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 # So on real sentences, at this size, no mutual method is worth its price. This is not a verdict on the paper: its models
 # had seen five million pairs seventy times before they were scored, and in 1,200 updates there is little to overfit. It is
 # a verdict on teaching too early, and on tables without a control of equal compute. What would change it? Longer training
-# (set the switch to True, set `steps=6000` and let it run for a night), or pairs that are small enough to learn by heart.
+# (set the switch to True, set `steps=6000` and let it run for a night), or pairs that are small enough to memorise.
 
 # %% [markdown]
 # ## Takeaways

@@ -9,9 +9,6 @@
 # **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on
 # one card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run
 # · the run monitor · continuing a run · the paper's columns · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## One switch
@@ -43,8 +40,8 @@ corpus = pmd.load_corpus(folder)
 print(corpus.name, corpus.direction, dict(zip(corpus.pairs, corpus.sizes)))
 
 # %% [markdown]
-# With `FULL = False` the script has just complained, in red, that these are not the published numbers. `strict=False` let
-# it continue. For the real files keep `strict=True`. Then you notice at once, and not after a week of training, that a
+# With `FULL = False` the sizes are not the published ones. The script warns about that when you run the cell, and `strict=False`
+# lets it continue. For the real files keep `strict=True`. Then you notice at once, and not after a week of training, that a
 # download lost a part.
 
 # %% [markdown]
@@ -269,7 +266,7 @@ l14.figures.loss_scale(
 #
 # Your own task: the log shows the loss scale of fourteen updates in a row, in a run with an interval of 3 (so that
 # something happens). Give three things: the list of the updates that were skipped, the scale of the last line, and the
-# number of updates that Adam made.
+# number of updates that Adam made. (The log cannot show whether the last update was skipped; it was not.)
 
 # %% tags=["exercise"]
 student = "your name"
@@ -346,9 +343,10 @@ print("vocabulary:", run.tokenizer.vocab_size, "ids from", len(run.tokenizer.mod
 run.table()
 
 # %% [markdown]
-# **What to notice.** The BLEU scores mean nothing: the sentences are invented, at most five hundred per language, and the
-# model trained for a minute. What matters is that there is a score in every cell. Nine vocabularies were trained, eight
-# foreign ones and English. Their union is smaller than nine times 400, because bytes, digits and equal pieces count once.
+# **What to notice.** The BLEU scores mean nothing: the sentences are invented, there is one for every four hundred of the real
+# corpus, and the model trained for a minute. What matters is that there is a score in every cell. Nine vocabularies were
+# trained, eight foreign ones and English. Their union is smaller than nine times 400, because bytes, digits and equal pieces
+# count once.
 #
 # The real run is the same cell with `FULL = True`. Outside a notebook, use
 #
@@ -384,15 +382,16 @@ for scale in (1, 65_536):
 # %%
 l14.figures.reach_of_fp16(
     gradients.tolist(), 65_536,
-    alt="Sizes of gradients: the small end touches fp16's smallest number; times 65,536 all lie well inside",
+    alt=f"Sizes of gradients, {gradients.min():.0e} to {gradients.max():.0e}, without and with a scale of 65,536; two lines "
+    "mark the smallest and the largest number of fp16",
 )
 
 # %% [markdown]
-# **What to notice.** In this small model only a few gradients in a thousand would be lost without a scale: those to the
-# left of the first line. Times 65,536, none is lost, and there is room for a few more doublings before a gradient touches
-# the second line. In a large model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which
-# makes gradients smaller. The width of the humps matters more than their position: if a hump is wider than the distance
-# between the lines, every scale loses something.
+# **What to notice.** The gradients to the left of the first line are lost; the lines that the cell before printed count them.
+# How many are lost without a scale, and how many with it? How far may the right hump still move before a gradient touches the
+# second line? In a large model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which makes
+# gradients smaller. The width of the humps matters more than their position: if a hump is wider than the distance between the
+# lines, every scale loses something.
 
 # %% [markdown]
 # ## The run monitor
@@ -408,10 +407,10 @@ from pmd_lite.reports.dashboard import dashboard, watch
 dashboard(run, times=False)
 
 # %% [markdown]
-# **What to notice.** In one minute all pairs learn the same thing, roughly which words there are, so their losses fall
-# together. The weights already separate, those of `model_2` more than those of `model_1`. In a long run, these signs should
-# worry you: a loss that jumps, a pair that stands still while others fall, weights that reach 0 or 1 at once, tokens per
-# second that sink (another user on the card), skips that do not stop.
+# **What to notice.** In one minute all pairs learn much the same thing, roughly which words there are, so expect losses that fall
+# together. Do the weights separate already? In a long run, these signs should worry you: a loss that jumps, a pair that stands
+# still while others fall, weights that reach 0 or 1 at once, tokens per second that sink (another user on the card), skips that
+# do not stop.
 #
 # The next cell shows the same figure live: it is redrawn as long as the run continues, with the remaining time. Open it
 # beside a run in another process. In the cell that trains, `train(..., show="dashboard")` does the same. (Without a running
@@ -479,5 +478,6 @@ paper_tables.per_language("ted8", "o2m")
 # - First estimate, then do a dry run through the same code, then do the real run and watch it with the monitor.
 #
 # **Where to go next.** TED-8 is in the paper's section 4.1 and its appendix on data, and the hyper-parameters are in the
-# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`, `pmd_lite/training/learner.py`,
-# `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the larger corpus.
+# appendix after it. The code is in `data_scripts/pmd_corpora/ted8.py`, `pmd_lite/config/presets.py`,
+# `pmd_lite/training/learner.py`, `pmd_lite/planning/estimate.py` and `pmd_lite/reports/dashboard.py`. Lesson 15 takes the
+# larger corpus.

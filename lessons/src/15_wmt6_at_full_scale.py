@@ -9,9 +9,6 @@
 # **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk ·
 # several GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours ·
 # the dry run · two weights over time · continuing a run · the paper's numbers · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Cost before you start
@@ -213,11 +210,11 @@ l15.figures.shared_update(
 # %% [markdown]
 # ## The data
 #
-# The public cannot know *which* three million French pairs the paper used: only a binary file is public, no text and no
-# script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of WMT's training text
-# (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by documented rules,
-# drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what each step
-# removed.
+# Nothing public says *which* three million French pairs the paper used: the authors published a binary file, without text and
+# without a script. `data_scripts/pmd_corpora/wmt6.py` draws another sample of the same sizes. It takes row groups from all of
+# WMT's training text (the first three million rows would be only Europarl and a part of Common Crawl). It cleans them by
+# documented rules, drops repeated pairs and every line that occurs in a dev or test set, and writes into `report.json` what
+# each step removed.
 #
 # ```sh
 # pip install -r requirements-download.txt
@@ -346,8 +343,8 @@ Table(["billion multiply-adds", "counted before", "counted by the run"], rows, b
 
 # %% [markdown]
 # **What to notice.** `estimate` moved the clock of the real sampler and distiller from the first update to the last,
-# without computing anything. It counted what the run then did, up to the luck of the draws. But it cannot know whether the
-# machine stays as fast as it was for ten seconds.
+# without computing anything. It counted in advance what the run then did, up to the luck of the draws. But it cannot know
+# whether the machine keeps the speed that it had for ten seconds.
 
 # %%
 run.table()
@@ -367,12 +364,19 @@ run.table()
 l15.figures.weights_of(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
-# **What to notice.** The two lines lie on top of each other and fall to zero, for both students. This is not the paper's
-# picture, and it cannot be. After one minute the students know which English words are frequent and hardly look at the
-# source. To them all languages are still the same. No pair overfits, and copying a peer that knows as little only slows a
-# student down. So every search says "down", for every pair. The dry run shows that the figure can be drawn, and no more. In
-# lesson 10, with eight times as many updates, the lines separate: `model_1` ends at 0.99 for the smallest language and near
-# 0.3 for the largest, as in the paper. (In `model_2` both end near 1.)
+# **What to notice.** Do not expect the paper's picture. After one minute the students know which English words are frequent and
+# hardly look at the source. To them all languages are much the same, so the two lines stay close together. No pair overfits yet,
+# and copying a peer that knows as little slows a student down, so most searches should say "down". Count it:
+
+# %%
+for i, label in enumerate(run.labels):
+    searches = run.searches(i)
+    down = [sum(search["actions"][run.pairs.index(pair)] == "down" for search in searches) for pair in ("fr-en", "tr-en")]
+    print(f"{label}: down in {down[0]} (fr-en) and {down[1]} (tr-en) of {len(searches)} searches")
+
+# %% [markdown]
+# The dry run shows that the figure can be drawn, and no more. Lesson 10 has the same figure for a run with eight times as many
+# updates. Compare the two: there, do the lines of the largest and the smallest pair separate, and for which student?
 #
 # In the next cell you can choose other pairs. (Without a running kernel you see only the figure above.)
 
@@ -424,6 +428,6 @@ paper_tables.per_language("wmt6", "o2m")
 #   its signature.
 # - Know what you reproduce: the text or the program.
 #
-# **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The
-# code is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and `data_scripts/pmd_corpora/wmt6.py`.
-# Lesson 16 leaves the paper.
+# **Where to go next.** Read section 4 of the paper and its appendices on data, hyper-parameters and single languages. The code
+# is in `pmd_lite/planning/estimate.py`, `pmd_lite/planning`, `pmd_lite/training/distributed.py` and
+# `data_scripts/pmd_corpora/wmt6.py`. Lesson 16 leaves the paper.

@@ -7,9 +7,6 @@
 #
 # **Contents**: three students · exercise: the bill · exercise: whom to listen to · a sampler of your own · exercise:
 # Resting · a distiller of your own · exercise: Council · a model of your own · another problem · what is left · takeaways
-#
-# > **Stored outputs**: an older version of the library made the outputs that you see here, before an epoch, a pair's share of
-# > the data and weight decay were mended (`docs/methods.md` says what was wrong). Your own run shows today's numbers.
 
 # %% [markdown]
 # ## Three students
@@ -31,10 +28,10 @@ import pmd_lite as pmd
 from pmd_kit import l16
 from pmd_lite.evaluation.tables import Table, mean_spread
 
-# %%
+# %% tags=["parameters"]
 size = None  # papermill: -p size ci
 
-# %% tags=["parameters"]
+# %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 lesson = size == "lesson"
 runs_in = Path("runs") / f"lesson16-{size}"
@@ -120,13 +117,13 @@ one, five, three, two = pmd.train_side_by_side(jobs, workers=2, show=False)  # a
 def standing(*students):
     """Dev loss per pair and mean BLEU of (label, run, student)."""
     rows = [[label, *run.best_dev_loss(i).values(), *reversed(run.point(i))] for label, run, i in students]
-    lower = {pair: "min" for pair in one.pairs} | {"HRL BLEU": "max", "LRL BLEU": "max"}
-    return Table(["", *one.pairs, "HRL BLEU", "LRL BLEU"], rows, best=lower, digits=2,
+    return Table(["", *one.pairs, "HRL BLEU", "LRL BLEU"], rows, best=None, digits=2,
                  caption="Dev loss in nats per token, and mean test BLEU of the two larger and the two smaller pairs")  # fmt: skip
 
 
-standing(("tau=1, alone", one, 0), ("of two", two, 0), ("of three", three, 0),
-         ("tau=5, alone", five, 0), ("of two", two, 1), ("of three", three, 1), ("tau=inf, of three", three, 2))
+standing(("tau=1, alone", one, 0), ("tau=1, one of two", two, 0), ("tau=1, one of three", three, 0),
+         ("tau=5, alone", five, 0), ("tau=5, one of two", two, 1), ("tau=5, one of three", three, 1),
+         ("tau=inf, one of three", three, 2))  # fmt: skip
 
 # %% [markdown]
 # When is each student taught? A weight of 0 means that the student leads the pair (or that distillation has not begun).
@@ -136,13 +133,20 @@ from pmd_lite.figures.runs import alphas_of
 
 alphas_of(three)
 
+# %%
+for name, run in (("two", two), ("three", three)):
+    weights = [line["alpha"][1][-1] for line in run.dir.metrics() if line["event"] == "uni"]  # model_2, the last pair
+    print(f"one of {name}: model_2 is taught {run.pairs[-1]} after {sum(w > 0 for w in weights)} of {len(weights)} decisions")
+for i, tau in enumerate(("tau=1", "tau=5")):
+    loss = max(abs(three.best_dev_loss(i)[pair] - two.best_dev_loss(i)[pair]) for pair in two.pairs)
+    bleu = max(abs(a - b) for a, b in zip(three.point(i), two.point(i)))
+    print(f"{tau}: a third student changes no dev loss by more than {loss:.2f} nats, no mean BLEU by more than {bleu:.1f}")
+
 # %% [markdown]
-# **What to notice.** Look at `tur-eng`, the pair with 30 sentences. With two students, `model_2` is always the better one
-# there, so Eq. 5 never teaches it. With three students, it is taught whenever `model_3` is ahead. Its loss there hardly
-# falls because of that, and from two students to three no loss changes by more than some hundredths. BLEU changes by
-# points. Compared with the single models, `model_1` loses seven on the small pairs and `model_2` gains four or five there,
-# both with two students and with three. On the large pairs both are a little up with two students and down with three. All
-# of this is one seed. Remember these sizes: a placebo below shows how much luck alone can do.
+# **What to notice.** Look at `tur-eng`, the pair with 30 sentences. With two students, we expect `model_2` to be the better one
+# there, so Eq. 5 seldom or never teaches it. With three students, it is taught whenever `model_3` is ahead. Does its loss there
+# fall because of that? The last two lines say how much changes from two students to three, in nats and in BLEU. All of this is
+# one seed. Remember these sizes: a placebo below shows how much luck alone can do.
 
 # %% [markdown]
 # ### Exercise 2: whom to listen to (6 minutes, difficulty 2)
@@ -178,8 +182,9 @@ Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
 
 # %% [markdown]
 # **What to notice.** The rest goes to `model_3`. The one number $k$ leads from equal shares ($k=0$) to learning only from
-# the leader. On Turkish, in this run, the leader is `model_3`. The two differ by about a tenth of a nat, so $k=10$ is
-# already a clear preference.
+# the leader. Where the numbers of a column fall, `model_3` leads; where they rise, `model_2` leads. The further apart the two
+# losses are, the smaller is the $k$ that makes a clear preference: with a tenth of a nat between them, $k=10$ gives the leader
+# $1/(1+e^{-1})$, about three quarters.
 
 # %% [markdown]
 # ## A sampler of your own
@@ -283,14 +288,18 @@ plots.probabilities_over_time(steps, p, alt=f"Probability of each pair over the 
 # %%
 standing(("tau=5", five, 0), ("placebo", placebo, 0), ("resting", rested, 0))
 
+# %%
+for name, run in (("resting", rested), ("placebo", placebo)):
+    loss = max(abs(run.best_dev_loss()[pair] - five.best_dev_loss()[pair]) for pair in five.pairs)
+    bleu = max(abs(a - b) for a, b in zip(run.point(), five.point()))
+    print(f"{name} and tau=5 differ by up to {loss:.2f} nats on a pair, and by up to {bleu:.1f} BLEU in a mean")
+
 # %% [markdown]
-# **What to notice.** Only Turkish has rested, a little, in the last third of the run: from 0.16 down to 0.11 at the lowest.
-# What does the table say? Resting has a lower loss on Turkish than `tau=5`, by four hundredths of a nat, and about two BLEU
-# more on the small pairs. But the placebo changed *nothing* but the order of the draws. Its Turkish loss is even lower, by
-# seven hundredths. It is up to five behind elsewhere, and two BLEU *above* `tau=5` on the large pairs. With only `tau=5`
-# and resting, we would have praised resting for what luck does as well. An earlier run of this cell was worse: there the
-# placebo was ten BLEU below `tau=5`. Losses are the more stable measure. A tenth of a nat is more than luck did here. Ten
-# BLEU may still be luck.
+# **What to notice.** In the figure, a pair rests where its probability falls. Which pairs have rested, how much, and when? Then
+# compare resting with `tau=5` in the table, and compare the placebo with `tau=5`. The placebo changed *nothing* but the order
+# of the draws, so its difference is luck. If the difference of resting is no larger, we have found nothing. With only `tau=5`
+# and resting, we might have praised resting for what luck does as well. Expect the losses to be the more stable measure: in
+# earlier runs of this cell the placebo was up to ten BLEU from `tau=5`, but only some hundredths of a nat.
 #
 # You need to know three things about names of your own. First, a run directory holds the *name*, not your code. If you
 # change the class, give another `out`; otherwise `train` will return the finished run of the old class. Second, before you
@@ -391,11 +400,10 @@ standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["c
            for name, run in (("equal shares", three), ("council", council))])
 
 # %% [markdown]
-# **What to notice.** The losses differ by at most five hundredths of a nat. On most pairs the council is better, but not by
-# more than the placebo was. BLEU differs by up to six, most of it for `model_3` and also in favour of the council, but luck
-# did more than that in the earlier run. One run cannot answer whether to listen to all peers equally or by merit. A council
-# is also not cheaper: a peer with a share of a thousandth costs a whole forward pass. If you want to continue, let
-# `teachers` leave out shares below 0.05 and raise the others to a sum of 1.
+# **What to notice.** Use the placebo as your measure: is any difference between the council and equal shares larger than the
+# difference that the placebo made? If not, this run does not answer whether to listen to all peers equally or by merit; and even
+# a larger difference is one seed. A council is also not cheaper: a peer with a share of a thousandth costs a whole forward pass.
+# If you want to continue, let `teachers` leave out shares below 0.05 and raise the others to a sum of 1.
 
 # %% [markdown]
 # ## A model of your own
@@ -496,14 +504,13 @@ if MarianMTModel is not None:
     for alpha in (0.0, 0.5):
         marians[alpha] = fresh_marian()
         rows.append([f"alpha = {alpha}", *taught(marians[alpha], five.model(), alpha, updates=400 if lesson else 3)])
-    table = Table(["dev loss of a Marian student", *corpus.pairs], rows, best="min")
+    table = Table(["dev loss of a Marian student", *corpus.pairs], rows, best=None)
     print(table.to_text())
 
 # %% [markdown]
-# **What to notice.** Four hundred updates are too few for either model. A loss of 1.2 to 1.3 nats on *every* pair, largest
-# or smallest, is typical of a model that knows English words and does not look at the source yet. Its teacher changes
-# nothing that we could separate from chance. What matters here is that it runs: our model teaches a model that is not ours,
-# through the same losses.
+# **What to notice.** Four hundred updates are few. If the loss is nearly the same on *every* pair, largest or smallest, the model
+# knows English words and does not look at the source yet. Compare the two rows with the placebo above: does the teacher change
+# more than luck does? What matters here is that it runs: our model teaches a model that is not ours, through the same losses.
 
 # %% [markdown]
 # The other direction is a foreign model as a *teacher* inside `train`. It needs nothing more than the class `Frozen` above.
@@ -686,6 +693,11 @@ rows = [versus(a, b) for a, b in zip(pupils * 2 + smooth, ["tau=1", "tau=inf", *
 Table(["difference (better in)", *columns], rows, best=None)
 
 # %%
+at = {label: sum(large for *_, large, _ in runs) / len(runs) for label, runs in found.items()}  # % right, 2,000 parts
+both, free = at[pupils[1]] - at["tau=inf"], at["tau=inf, smoothed"] - at["tau=inf"]
+print(f"large factory: model_2 {both:+.1f} points against tau=inf alone; smoothing alone {free:+.1f}")
+
+# %%
 clouds = {label: [(small, large) for *_, large, small in runs] for label, runs in found.items()}
 means = "; ".join(f"{label} {sum(x for x, _ in c) / len(c):.0f} and {sum(y for _, y in c) / len(c):.0f}" for label, c in clouds.items())
 l16.figures.plane(
@@ -695,15 +707,14 @@ l16.figures.plane(
 )
 
 # %% [markdown]
-# **What to notice.** `model_2` moves straight up: in the large factory it is thirteen points above the single student with
-# the same sampler, in all five worlds, and it loses nothing in the small factory. `model_1` gains two and a half in the
-# small factory over the single student with *its* sampler, again in all five. Both students end in the same corner, better
-# than either single model on the mean of both factories. That is the paper's promise, kept without a word of language.
+# **What to notice.** Follow the arrows. Does `model_2` move up, that is, does it gain in the large factory over the single
+# student with the same sampler, and does it lose anything in the small one? Does `model_1` move to the right? The first two
+# rows of the differences say in how many worlds. If both students gain in all worlds, they meet in one corner, and the paper's
+# promise is kept without a word of language.
 #
-# But look at the free controls. Smoothed labels alone give `tau=inf` ten of the thirteen points. Against the smoothed
-# single student, `model_2` still has three and a half more in the large factory, in all five worlds. In the small factory
-# it has about one more, in four of five worlds, while its loss there is a little *higher* in all five. In these factories a
-# good part of what a peer teaches is not to trust every label. The rest is what the peer knows.
+# But look at the free controls. The line above the figure says how much of the gain smoothed labels alone give to `tau=inf`. Rows
+# three and four of the differences say what the two students still have over the *smoothed* single students, in percent and in
+# loss. The part that smoothing also gives is not to trust every label. The rest is what the peer knows.
 
 # %% [markdown]
 # ## What is left
@@ -716,7 +727,7 @@ l16.figures.plane(
 # - The paper's own wish is to train large language models in this way. Objectives would be domains, languages or skills.
 #   The next-word distributions over 100,000 pieces would have to be cut to the best few (`md_top_k` of Multi-Distill shows
 #   how).
-# - Which part of any gain remains beside the free controls: label smoothing, more updates, a wider model, an average of
+# - Which part of any gain remains beside the cheaper controls: label smoothing, more updates, a wider model, an average of
 #   checkpoints?
 
 # %% [markdown]
@@ -727,8 +738,8 @@ l16.figures.plane(
 # - A strategy of your own is a class with six methods and one line that gives it a name. The hard part is the state: what
 #   is not in `state_dict` is lost at the first interruption.
 # - Any model that can return its last states and its logits can learn or teach, as long as both sides share a vocabulary.
-# - The idea needs no language. In our factories two students that teach each other beat both students that learn alone.
-#   Label smoothing, which is free, gives a good part of the gain.
+# - The idea needs no language: the same losses, actions and searches train two factories. Compare with label smoothing, which
+#   is free, before you credit a gain to the teacher.
 # - A placebo costs one more run and tells you how much luck there is in a table. Have one.
 #
 # **Where to go next.** Read the paper's conclusion and limitations. `pmd_lite/interfaces.py` has the three roles,

@@ -199,7 +199,7 @@ def test_the_widget_follows_its_controls(put: Put, tmp_path: Path) -> None:
     assert e.corpus.layout.display == "none"  # there is nothing to choose
     assert all(control.layout.display is None for control in (e.measure, e.across, e.up, *e.corner, e.joined))
     e.ticks["tau=5"].value = False
-    assert "tau=9 (19.0, 29.0). Dominated: nobody" in e.picture.value
+    assert "tau=9 (19.0, 29.0). Dominated: none" in e.picture.value
     e.joined.value = False  # ticks of what is still there are kept
     assert "tau=1, seed 2 (12.0, 42.0)" in e.picture.value
     assert "tau=1, seed 1 (10.0, 40.0) by tau=1, seed 2" in e.picture.value
@@ -223,7 +223,7 @@ def test_the_widget_follows_its_controls(put: Put, tmp_path: Path) -> None:
     assert "<li>no test BLEU: tau=8</li>" in e.picture.value
     for label, tick in e.ticks.items():
         tick.value = label == "tau=8"
-    assert "Nobody chosen has a test BLEU" in e.picture.value
+    assert "None of the chosen runs has a test BLEU" in e.picture.value
 
 
 def test_two_corpora_are_never_on_one_plane(put: Put, tmp_path: Path) -> None:
@@ -243,5 +243,5 @@ def test_an_empty_folder_is_said_to_be_empty_and_can_be_read_again(put: Put, tmp
     put("a", (40.0, 10.0))
     e.again.click()
     assert "On the frontier: tau=5" in e.picture.value
-    with pytest.raises(UserError, match="Nobody chosen"):
+    with pytest.raises(UserError, match="None of the chosen runs"):
         frontier_plane([])

@@ -153,7 +153,7 @@ def test_the_picker_redraws_when_a_box_moves(runs: tuple[pmd.Run, ...], tmp_path
     [
         ([None] * 6, "Not attempted yet"),
         (["tau=1", None, None, None, None, None], "Still open: deu-eng, zho-eng"),
-        (["tau1"] * 6, "'tau1' is no model here: write 'tau=1' or 'tau=5'"),
+        (["tau1"] * 6, "'tau1' is not a model here: write 'tau=1' or 'tau=5'"),
         (["tau=1"] * 3 + ["tau=5"] * 3, "6 of 6 right"),
         (["tau=5"] * 3 + ["tau=1"] * 3, "flatter"),
         (["tau=1"] * 6, "3 of 6 right"),

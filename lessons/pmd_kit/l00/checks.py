@@ -20,7 +20,7 @@ def check_winners(prediction: Mapping[str, str | None], run_a: Run, run_b: Run) 
         print(f"Still open: {', '.join(missing)}. Give every pair a name; a guess is fine.")
         return
     if wrong := {answer for answer in prediction.values() if answer not in names}:
-        print(f"{', '.join(map(repr, wrong))} is no model here: write {names[0]!r} or {names[1]!r}, in quotes.")
+        print(f"{', '.join(map(repr, wrong))} is not a model here: write {names[0]!r} or {names[1]!r}, in quotes.")
         return
     lines, right, bleu_a, bleu_b = [], 0, run_a.bleu(), run_b.bleu()
     for pair in run_a.pairs:

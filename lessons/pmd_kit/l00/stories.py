@@ -1,4 +1,4 @@
-"""What results say, in words and tables made from the numbers themselves: no sentence here knows its ending."""
+"""What results say, in words and tables made from the numbers themselves: no sentence here is fixed in advance."""
 
 from __future__ import annotations
 

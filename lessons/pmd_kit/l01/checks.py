@@ -85,8 +85,9 @@ TAGS = Exercise(
                 _wrong_tags(lambda src, trg, m2o, released: (src if m2o else trg, trg))),
         Mistake("The tag on the source names the language to translate *into*; the words show their own language.",
                 _wrong_tags(lambda src, trg, m2o, released: (src, trg if released else None))),
-        Mistake('Right but for one thing: in "released", a many-to-one source carries its own language, as the target '
-                "is always the same.", _wrong_tags(lambda src, trg, m2o, released: (trg, trg if released else None))),
+        Mistake('Right except for one thing: in "released", a many-to-one source carries its own language, as the '
+                "target is always the same.",
+                _wrong_tags(lambda src, trg, m2o, released: (trg, trg if released else None))),
         Mistake('Many-to-one and one-to-many are mixed up in "released": the source gives its own language where all '
                 "pairs share the target.",
                 _wrong_tags(lambda src, trg, m2o, released: ((trg if m2o else src) if released else trg,
@@ -135,7 +136,7 @@ PACK = Exercise(
                 lambda lengths, budget: _fill(sorted(lengths), lambda batch: sum(batch) <= budget)),
         Mistake("You fill batches in the order given. Sort by length first, or a long one sits among short ones.",
                 lambda lengths, budget: _fill(lengths, lambda batch: max(batch) * len(batch) <= budget)),
-        Mistake("Longest first is sensible too, but asked is shortest first.",
+        Mistake("Longest first is sensible too, but the exercise asks for shortest first.",
                 lambda lengths, budget: _fill(sorted(lengths)[::-1], lambda batch: max(batch) * len(batch) <= budget)),
         Mistake("A batch that fits exactly is allowed: longest x sentences <= budget, not <.",
                 lambda lengths, budget: _fill(sorted(lengths), lambda batch: max(batch) * len(batch) < budget)),
@@ -143,7 +144,8 @@ PACK = Exercise(
                 lambda lengths, budget: pack(lengths, budget)[:-1]),
         Mistake("The budget is in tokens, and you count sentences.",
                 lambda lengths, budget: _fill(sorted(lengths), lambda batch: len(batch) <= budget)),
-        Mistake("You close a batch after it has burst: look at longest x sentences before the sentence goes in.",
+        Mistake("You close a batch after it is over the budget: compute longest x sentences before you add the "
+                "sentence.",
                 lambda lengths, budget: _fill(sorted(lengths),
                                               lambda batch: max(batch[:-1]) * (len(batch) - 1) <= budget)),
         Mistake("A sentence longer than the budget is lost: it makes a batch of its own.",
@@ -169,7 +171,7 @@ _PADDING_MISTAKES: Sequence[tuple[str, Callable[[Sequence[int]], float]]] = (
     ("That is the share of real tokens; padding is the rest.", lambda x: sum(x) / (len(x) * max(x))),
     ("You divide by the real tokens. A share of the batch is divided by all its positions.",
      lambda x: len(x) * max(x) / sum(x) - 1),
-    ("That is how many positions are padding; asked is their share.", lambda x: len(x) * max(x) - sum(x)),
+    ("That is how many positions are padding; the question asks for their share.", lambda x: len(x) * max(x) - sum(x)),
     ("That is the padding of the shortest sentence only; average over all of them.", lambda x: 1 - min(x) / max(x)),
     ("The longest sentence has no padding, but its positions count in the batch too.",
      lambda x: (len(x) * max(x) - sum(x)) / ((len(x) - 1) * max(x))),
@@ -224,7 +226,7 @@ KEEP_MASK = Exercise(
                 lambda lengths: _keep(lengths).flip(1)),
         Mistake("Wrong way round: a row is a sentence, a column a position. Compare with lengths[:, None].",
                 lambda lengths: _keep(lengths).T),
-        Mistake("These are the positions of the real tokens; asked is the mask they come from.",
+        Mistake("These are the positions of the real tokens; the exercise asks for the mask that they come from.",
                 lambda lengths: _keep(lengths).flatten().nonzero().flatten()),
         Mistake("Every position is kept, padding too: each row must end at its own length.",
                 lambda lengths: torch.ones_like(_keep(lengths))),

@@ -59,7 +59,7 @@ RATIO = Exercise(
         Mistake("The ratio does not fall in proportion to tau: tau is the root that is taken.",
                 lambda sizes, tau: max(sizes) / min(sizes) / tau),
         Mistake("That is the ratio of the sizes themselves, at tau = 1.", lambda sizes, tau: max(sizes) / min(sizes)),
-        Mistake("Upside down: asked is the largest probability divided by the smallest.",
+        Mistake("Upside down: divide the largest probability by the smallest.",
                 lambda sizes, tau: (min(sizes) / max(sizes)) ** (1 / tau)),
         Mistake("That is the largest share of all draws, not how many times the smallest it is.",
                 lambda sizes, tau: float(temperature_probabilities(sizes, tau).max())),
@@ -80,7 +80,7 @@ VISITS = Exercise(
     [
         Mistake("That is how often a language is drawn. Its N sentences share those draws: divide by N.",
                 lambda sizes, tau, draws: [draws * p for p in temperature_probabilities(sizes, tau).tolist()]),
-        Mistake("You divide by all sentences together. A language's draws fall on its own N sentences.",
+        Mistake("You divide by all sentences together. A language's draws are shared by its own N sentences.",
                 lambda sizes, tau, draws: [draws * p / sum(sizes)
                                            for p in temperature_probabilities(sizes, tau).tolist()]),
         Mistake("That is the probability per sentence for a single draw: multiply by the number of draws.",

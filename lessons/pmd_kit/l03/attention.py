@@ -70,7 +70,7 @@ def views(
 ) -> dict[str, View]:
     """Every attention of the model while it reads `source`, and `target` as the translation so far.
 
-    pads: so many pads are put behind the source, as in a batch with longer sentences, to show that they are not seen.
+    pads: how many pads are put behind the source, as in a batch with longer sentences, to show that they are not seen.
     A decoder query is labelled "token it stands on > token it should predict".
     """
     src = [*tokenizer.encode_src(source, pair), *[PAD] * pads]
@@ -90,7 +90,7 @@ def views(
 
 
 def readable(tokenizer: Tokenizer, token: int) -> str:
-    """One token as a label: the mark of a word's beginning is left out, and a piece that goes on gets a hyphen."""
+    """One token as a label: without the mark of a word's beginning; a piece that continues a word gets a hyphen."""
     name = tokenizer.piece(token)
     if name.startswith("\u2581"):
         return name.removeprefix("\u2581") or "_"

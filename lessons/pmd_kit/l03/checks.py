@@ -45,10 +45,11 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
 ATTENTION = Exercise(
     "attention", lambda q, k, v, mask: attend(q, k, v, mask=mask), _attention_cases,
     [
-        Mistake("The scores are not scaled: divide them by sqrt(d_head), or softmax becomes a hard choice as d_head "
-                "grows.",
+        Mistake("The scores are not scaled: divide them by sqrt(d_head), or softmax gives nearly all "
+                "weight to one key as d_head grows.",
                 lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2), v, mask)),
-        Mistake("You divide by d_head itself: it is its square root, the spread of a sum of d_head products.",
+        Mistake("You divide by d_head itself. Divide by its square root: that is the spread of a sum of d_head "
+                "products.",
                 lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / q.shape[-1], v, mask)),
         Mistake("You scale by the width of all heads together: every head has its own d_head = q.shape[-1].",
                 lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / math.sqrt(q.shape[1] * q.shape[-1]), v, mask)),
@@ -58,7 +59,7 @@ ATTENTION = Exercise(
                 lambda q, k, v, mask: _scores(q, k).softmax(-1) @ v),
         Mistake("You mask after the softmax: what is left no longer adds up to 1. Mask the scores, with -inf.",
                 lambda q, k, v, mask: (_scores(q, k).softmax(-1) * mask) @ v),
-        Mistake("A hidden score of 0 is no hidden key: e^0 = 1 still takes its share. Fill with -inf.",
+        Mistake("A score of 0 does not hide a key: e^0 = 1 still takes a share. Fill with -inf.",
                 lambda q, k, v, mask: _scores(q, k).masked_fill(~mask, 0.0).softmax(-1) @ v),
         Mistake("Wrong axis: the softmax runs over the keys, dim=-1, so that the weights of *one query* add up to 1.",
                 lambda q, k, v, mask: _scores(q, k).masked_fill(~mask, -math.inf).softmax(-2) @ v),
@@ -95,7 +96,7 @@ CAUSAL_MASK = Exercise(
         Mistake("The pattern is right, the type is not: a mask of numbers is *added* to the scores. Return "
                 "dtype=torch.bool.",
                 lambda n: _ones(n).tril().float()),
-        Mistake("That is the other kind of mask, which is added to the scores. Asked is the boolean one.",
+        Mistake("That is the other kind of mask, which is added to the scores. The exercise asks for the boolean one.",
                 lambda n: torch.zeros(n, n).masked_fill(_ones(n).triu(1), -math.inf)),
     ],
     _with_type,
@@ -131,12 +132,12 @@ WITH_TORCH = Exercise(
                 lambda q, k, v, src, pad: F.scaled_dot_product_attention(q, k, v)),
         Mistake("Upside down: in attn_mask True is 'may be looked at'. (key_padding_mask of nn.MultiheadAttention "
                 "is the "
-                "other way round. Nobody remembers; try it on one sentence.)",
+                "other way round. Nearly everyone forgets which is which; try it on one sentence.)",
                 lambda q, k, v, src, pad: _sdpa(q, k, v, ~_real(src, pad))),
-        Mistake("A mask [batch, k_len] is read as [q_len, k_len], and here that fits by bad luck. Make it "
+        Mistake("A mask [batch, k_len] is read as [q_len, k_len], and here that fits by accident. Make it "
                 "[batch, 1, 1, k_len].",
                 lambda q, k, v, src, pad: _sdpa(q, k, v, src.ne(pad))),
-        Mistake("A mask [batch, 1, k_len] is read as [heads, 1, k_len], and here that fits by bad luck. Two axes "
+        Mistake("A mask [batch, 1, k_len] is read as [heads, 1, k_len], and here that fits by accident. Two axes "
                 "must be "
                 "added, for heads and for queries.",
                 lambda q, k, v, src, pad: _sdpa(q, k, v, src.ne(pad)[:, None, :])),
@@ -146,7 +147,7 @@ WITH_TORCH = Exercise(
                 lambda q, k, v, src, pad: _sdpa(q / math.sqrt(q.shape[-1]), k, v, _real(src, pad))),
         Mistake("The pad id is an argument: you compare with 0, whatever pad is.",
                 lambda q, k, v, src, pad: _sdpa(q, k, v, _real(src, 0))),
-        Mistake("is_causal hides the future. Asked is to hide the pads of each sentence.",
+        Mistake("is_causal hides the future. The exercise asks you to hide the pads of each sentence.",
                 lambda q, k, v, src, pad: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
     ],
 )  # fmt: skip

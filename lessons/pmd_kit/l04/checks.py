@@ -33,7 +33,7 @@ SMOOTHED = Exercise(
     lambda rng: [(torch.tensor([2, 0]), 5, 0.1), (torch.tensor([1, 1, 3]), 4, 0.3),
                  (torch.from_numpy(rng.integers(0, 7, size=6)), 7, float(rng.uniform(0.05, 0.5)))],
     [
-        Mistake("You share eps among all V words, the gold one too, as torch does. In our form (fairseq's, which the "
+        Mistake("You share eps among all V words, the gold word too, as torch does. In our form (fairseq's, which the "
                 "paper used) the V - 1 others share it and the gold word has exactly 1 - eps.",
                 lambda gold, vocab, eps: _target(gold, vocab, 1 - eps + eps / vocab, eps / vocab)),
         Mistake("The rows do not add up to 1: V - 1 words share eps, so each gets eps / (V - 1), not eps / V.",
@@ -160,7 +160,7 @@ GRADIENT = Exercise(
                 lambda weight, batches: _each(_sum_gradient, weight, batches).sum(0) / len(batches[-1][1])),
         Mistake("Only the first micro-batch counts: the loop returns too early.",
                 lambda weight, batches: _mean_gradient(weight, batches[0])),
-        Mistake("The sign: return the gradient itself. The optimiser is the one who goes the other way.",
+        Mistake("The sign: return the gradient itself. The optimiser takes the step in the other direction.",
                 lambda weight, batches: -update_gradient(weight, batches)),
     ],
 )  # fmt: skip
@@ -210,11 +210,12 @@ CHECKPOINT = Exercise(
     "checkpoint", checkpoint,
     lambda rng: [(1, 7, 5), (int(rng.integers(3, 1000)), int(rng.choice([6, 8, 9])), 4)],
     [
-        Mistake("References, not copies: training went on and changed what you had saved. Copy tensors when you save "
+        Mistake("References, not copies: the training continued and changed what you had saved. Copy tensors when you "
+                "save "
                 "(clone, copy.deepcopy); state_dict() gives references too.", _references),
         Mistake("The weights are copies, but the optimiser's state_dict() holds references to tensors that training "
-                "goes on to change. Copy it as well.", lambda t: _references(t, ("weights",))),
-        Mistake("The optimiser is copied, but the weights are a reference, and training went on to change them.",
+                "continues to change. Copy it as well.", lambda t: _references(t, ("weights",))),
+        Mistake("The optimiser is copied, but the weights are a reference, and the training continued to change them.",
                 lambda t: _references(t, ("optimizer",))),
         Mistake("The weights alone are a model, not a training: Adam, the schedule, the data and the random numbers "
                 "all begin anew.", _without("optimizer", "updates", "order", "generator")),
@@ -224,7 +225,7 @@ CHECKPOINT = Exercise(
                 _without("order")),
         Mistake("The random generator is missing: dropout and the next shuffle repeat those of the beginning.",
                 _without("generator")),
-        Mistake("Where the data stand is missing twice: the rest of this pass, and the generator that shuffles the "
+        Mistake("The position in the data is missing twice: the rest of this pass, and the generator that shuffles the "
                 "next one.", _without("order", "generator")),
         Mistake("The weights are missing: the restarted training begins with untrained ones.", _without("weights")),
     ],

@@ -1,4 +1,4 @@
-"""A training small enough to hold in one hand, with all that makes a real one hard to restart (lesson 04)."""
+"""A training small enough to read at a glance, with all that makes a real one hard to restart (lesson 04)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def load(training: SmallTraining, saved: Mapping[str, Any]) -> None:
 
 
 def restarted(make: Any, seed: int, before: int, after: int) -> Tensor:
-    """Train, save with `make`, train on; then a new training loads what was saved and makes the same updates again.
+    """Train, save with `make`, continue to train; then a new training loads what was saved and repeats the updates.
 
     make: SmallTraining -> what to save. Returns the weights at the end of the restarted training, [features, words].
     """
@@ -87,7 +87,7 @@ def restarted(make: Any, seed: int, before: int, after: int) -> Tensor:
     saved = make(training)
     if saved is None or saved is Ellipsis:
         raise NotImplementedError
-    for _ in range(after):  # whoever saved references instead of copies finds the end of training in them
+    for _ in range(after):  # references that were saved in place of copies now hold the end of training
         training.step()
     fresh = SmallTraining(seed)
     load(fresh, saved)

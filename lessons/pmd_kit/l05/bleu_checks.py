@@ -121,11 +121,11 @@ CORPUS_BLEU = Exercise(
                 "weigh more.",
                 lambda m, t, h, r: 100 * _brevity(sum(h), sum(r)) * math.exp(
                     np.log(np.mean(np.array(m) / np.array(t), axis=0)).mean())),
-        Mistake("The brevity penalty is missing: a corpus that is too short must pay.",
+        Mistake("The brevity penalty is missing: a translation that is too short must lose points.",
                 _with(brevity=lambda h, r: 1.0)),
         Mistake("The brevity penalty is upside down: it is exp(1 - reference length / hypothesis length).",
                 _with(brevity=lambda h, r: min(1.0, math.exp(1 - h / r)))),
-        Mistake("Too long is punished by the precisions already, so the brevity penalty is at most 1.",
+        Mistake("The precisions already punish translations that are too long, so the brevity penalty is at most 1.",
                 _with(brevity=lambda h, r: math.exp(1 - r / h))),
         Mistake("The brevity penalty is exp(1 - r / h), not the ratio of the lengths.",
                 _with(brevity=lambda h, r: min(1.0, h / r))),
@@ -171,14 +171,14 @@ def _sacre(tokenize: str, **options: Any) -> Callable[[list[str], list[str]], fl
 SCORE_ZH = Exercise(
     "score_zh", lambda hyps, refs: corpus_bleu(hyps, refs, "zh").bleu, _chinese_cases,
     [
-        Mistake("This is the trap: the default tokenizer, 13a, takes a Chinese sentence without spaces for one long "
-                "word. "
+        Mistake("This is the trap: the default tokenizer, 13a, treats a Chinese sentence without spaces as one "
+                "long word. "
                 "Ask for tokenize='zh'.", _sacre("13a")),
         Mistake("References come as a list of *sets*, an inner list for each set: corpus_score(hyps, [refs]). With "
-                "refs alone every line is taken for a set, and its letters for sentences.",
+                "refs alone every line counts as a set, and its letters count as sentences.",
                 lambda hyps, refs: float(BLEU(tokenize="zh").corpus_score(hyps, refs).score)),
-        Mistake("tokenize='char' cuts Latin words and numbers into letters too: that is another number than the one "
-                "that everybody reports. Ask for 'zh'.", _sacre("char")),
+        Mistake("tokenize='char' cuts Latin words and numbers into letters too: that is not the number that "
+                "papers report. Ask for 'zh'.", _sacre("char")),
         Mistake("Translations and references are exchanged: translations first.",
                 lambda hyps, refs: _sacre("zh")(refs, hyps)),
         Mistake("That is the mean of sentence BLEUs. Score the corpus: corpus_score.",

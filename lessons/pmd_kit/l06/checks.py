@@ -91,20 +91,21 @@ def _clouds(rng: np.random.Generator) -> Sequence[Case]:
 FRONTIER = Exercise(
     "frontier", pareto_front, _clouds,
     [
-        Mistake("These are the dominated points. Asked are those that nobody dominates.",
+        Mistake("These are the dominated points. The exercise asks for the points that no other point dominates.",
                 lambda points: [i for i in range(len(points)) if i not in pareto_front(points)]),
         Mistake("A point that is level with another on one axis and worse on the other is dominated too: you ask for "
                 "better on both.", lambda points: _by_each(points, _far)),
         Mistake("Of equal points neither dominates the other: both stay.", _first_of_equals),
-        Mistake("The ends alone are not the frontier: a compromise between them is on it if nobody beats it.",
+        Mistake("The ends alone are not the frontier: a compromise between them is on it if no point dominates it.",
                 lambda points: sorted({max(range(len(points)), key=lambda i: (points[i][axis], points[i][1 - axis]))
                                        for axis in (0, 1)})),
-        Mistake("You compare each point with those before it only. Who beats it may come later in the list.",
+        Mistake("You compare each point with those before it only. A point that dominates it may come later in the "
+                "list.",
                 _one_sweep),
         Mistake("Those are the best sums. The frontier asks for no exchange rate between the axes.",
                 lambda points: [i for i, p in enumerate(points) if sum(p) == max(sum(q) for q in points)]),
         Mistake("You leave out points in a dent, below the straight line between two others. No model lies on that "
-                "line, so nobody beats them.", _hull),
+                "line, so no point dominates them.", _hull),
     ],
 )  # fmt: skip
 
@@ -185,9 +186,9 @@ _WRONG_AREAS: list[tuple[str, Callable[[Sequence[Point], Point], float]]] = [
     ("You add up a box for each point of the frontier; where boxes overlap, the overlap counts twice.", _sum_of_boxes),
     ("You add up the boxes of all points. Boxes overlap, and dominated points add nothing at all.", _sum_of_all_boxes),
     ("That is the largest single box. Its neighbours reach further on one axis, and that counts too.", _largest_box),
-    ("That is one box around all points: nobody has both the best x and the best y.", _bounding_box),
+    ("That is one box around all points: no model has both the best x and the best y.", _bounding_box),
     ("The area begins at the reference, not at zero: subtract it on both axes.", _no_reference),
-    ("Straight lines between the points: nobody has a model on them. The region is a staircase.", _straight_lines),
+    ("Straight lines between the points: no model lies on them. The region is a staircase.", _straight_lines),
     ("Between two neighbours the staircase is as high as the right one, the lower: you take the higher.",
      _outer_stairs),
     ("A point that is not above the reference on both axes adds nothing.", _inside_out),
@@ -245,7 +246,7 @@ VERDICT = Exercise(
     "verdict", verdict, _seed_cases,
     [
         Mistake('The sign of the mean alone: then nothing is ever "noise".', lambda a, b: _by_spread(a, b, 0.0)),
-        Mistake("You ask whether the seeds agree on the sign. Two seeds agree by chance half of the time; asked is "
+        Mistake("You ask whether the seeds agree on the sign. Two seeds agree by chance half of the time. Ask "
                 "whether the difference is larger than the spread.", _signs),
         Mistake("The spread of the first model alone. The second one's seeds may differ more.",
                 lambda a, b: _by_spread(a, b, _range(a))),

@@ -40,8 +40,8 @@ class FrontierExplorer:
         self.boxes = ipw.GridBox(layout=ipw.Layout(grid_template_columns="repeat(2, 24em)"))
         self.picture = ipw.HTML()
         self.box = ipw.VBox([
-            ipw.HTML("<p>Tick runs (Tab moves, Space ticks), choose the axes, and see who is left. Whom does each "
-                     "point beat? What happens to the frontier with the other measure?</p>"),
+            ipw.HTML("<p>Tick runs (Tab moves, Space ticks), choose the axes, and see which are left. Which points "
+                     "does each one dominate? What happens to the frontier with the other measure?</p>"),
             ipw.HBox([ipw.VBox([self.corpus, self.measure, self.across, self.up]),
                       ipw.VBox([*self.corner, self.joined, ipw.HBox([self.all, self.none, self.again])])]),
             self.boxes, self.picture,
@@ -69,7 +69,7 @@ class FrontierExplorer:
         self._rebuild()
 
     def tick(self, on: bool) -> None:
-        """Choose everybody, or nobody."""
+        """Choose all, or none."""
         with self._silently():
             for box in self.ticks.values():
                 box.value = on

@@ -72,6 +72,6 @@ def tau_points(sweep: Mapping[str, Sequence[Run]]) -> ipw.VBox:
     names = list(sweep)
     return redrawn(
         lambda chosen: sweep_figure(sweep, chosen),
-        "Walk along the temperatures (Tab, then arrow keys). Where does a step cost most, and where does it buy most?",
+        "Walk along the temperatures (Tab, then arrow keys). Where does a step cost most, and where does it gain most?",
         chosen=ipw.SelectionSlider(options=names, value=names[0], description="tau", continuous_update=False),
     )

@@ -34,7 +34,7 @@ _UNITS = {BLEU: "BLEU", LOSS: "dev loss, nats per token"}
 
 
 def usual_reference(contenders: Sequence[Contender], measure: str = BLEU, axes: tuple[str, str] = AXES) -> XY:
-    """Where the area ends if nobody says otherwise: 0 BLEU; for losses a tenth more than the worst, rounded up."""
+    """The default reference of the area: 0 BLEU; for losses a tenth more than the worst, rounded up."""
     clouds = [cloud for c in contenders if (cloud := c.cloud(measure, axes))]
     if HIGHER_IS_BETTER[measure] or not clouds:
         return 0.0, 0.0
@@ -61,7 +61,7 @@ def frontier_plane(
     """
     clouds = {c.label: cloud for c in contenders if (cloud := c.cloud(measure, axes))}
     if not clouds:
-        raise UserError(f"Nobody chosen has a {measure}. Choose a run that has, or another measure.")
+        raise UserError(f"None of the chosen runs has a {measure}. Choose a run that has one, or another measure.")
     corner = usual_reference(contenders, measure, axes) if reference is None else reference
     return plane(clouds, axes, corner, measure=measure, looks=looks)
 
@@ -124,7 +124,7 @@ def _short(label: str, beaten: Sequence[str]) -> str:
 def _draw_frontier(ax: Axes, front: Sequence[XY], corner: XY, higher: bool) -> list[XY]:
     """The border of what the frontier dominates, and a shade over the area that counts; returns points on the line.
 
-    Between two neighbours the border takes the worse coordinate of each: nobody has shown that more can be had.
+    Between two neighbours the border takes the worse coordinate of each: no model has shown that more is possible.
     """
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     x, y = corner
@@ -156,7 +156,7 @@ def _in_words(
     lost = "; ".join(f"{at[label]} by {', '.join(by)}" for label, by in beaten.items() if by)
     return (
         f"{measure}, {better} is better; across {axes[0]}, up {axes[1]}. On the frontier: {front}. "
-        f"Dominated: {lost or 'nobody'}. Area {size:.{digits}f}, counted from ({corner[0]:g}, {corner[1]:g})."
+        f"Dominated: {lost or 'none'}. Area {size:.{digits}f}, counted from ({corner[0]:g}, {corner[1]:g})."
     )
 
 

@@ -44,7 +44,8 @@ KD = Exercise(
                 lambda s, t: _kd(t, s)),
         Mistake("That is the KL divergence: it subtracts the teacher's entropy. Eq. 3 does not (same gradient, other "
                 "value).", lambda s, t: _kd(s, t) - _kd(t, t)),
-        Mistake("That is the mean over tokens. Eq. 3 is a sum; whoever calls it divides by the tokens of the update.",
+        Mistake("That is the mean over tokens. Eq. 3 is a sum; the training loop divides it by the tokens of the "
+                "update.",
                 lambda s, t: _kd(s, t) / len(s)),
         Mistake("The minus is missing: log probabilities are negative, the loss is positive.", lambda s, t: -_kd(s, t)),
         Mistake("The logarithm is missing: it is p_T log p_S, not p_T p_S.",
@@ -111,7 +112,8 @@ KD_MEAN = Exercise(
                 _sentence_means),
         Mistake("The last token of each sentence is missing. It is its end, real, and learned like any other.",
                 lambda s, t, n: _kd_mean(s, t, n - 1)),
-        Mistake("Logits of 0 are no silence: they say that all words are equally likely, which costs log V a position.",
+        Mistake("Logits of 0 are not neutral: they say that all words are equally likely, which costs log V a "
+                "position.",
                 _masked),
         Mistake("The mask is inverted: this is the loss on the padding.",
                 lambda s, t, n: _kd(s[~_real(n, s.shape[1])], t[~_real(n, s.shape[1])]) / n.sum()),
@@ -170,7 +172,7 @@ MIXED = Exercise(
         Mistake("alpha has no effect: this is half of each.", lambda g, p, a, e: mixed_target(g, p, 0.5, e)),
         Mistake("That is the smoothed reference alone, alpha = 0.", lambda g, p, a, e: mixed_target(g, p, 0.0, e)),
         Mistake("That is the teacher alone, alpha = 1.", lambda g, p, a, e: p.clone()),
-        Mistake("Only the teacher's favourite word is left of its opinion. Mix in all its probabilities.",
+        Mistake("You use only the teacher's favourite word. Mix in all its probabilities.",
                 lambda g, p, a, e: mixed_target(g, _one_hot(p.argmax(dim=-1), p), a, e)),
         Mistake("eps is divided by V - 1, but the gold word keeps its full 1: that sums to 1 + eps before mixing.",
                 lambda g, p, a, e: mixed_target(g, p, a, e) + (1 - a) * e * _one_hot(g, p)),

@@ -96,18 +96,18 @@ ISOLATION = Exercise(
     [
         Mistake("The loss is right, but a gradient reaches the teacher: detach its probabilities, or run it under "
                 "torch.no_grad().", lambda s, t, x, g, a: _by_hand(s(x), t(x), g, a)),
-        Mistake("The teacher gets no gradient, but you froze it for good, and at its own turn it is a student: use "
+        Mistake("The teacher gets no gradient, but you froze it for good. At its own turn it is a student: use "
                 "torch.no_grad() or detach() instead of requires_grad.", _frozen),
         Mistake("Nothing gets a gradient: the student's own forward pass must stay outside torch.no_grad().",
                 _no_gradient),
         Mistake("The wrong model is detached: in L_kd the student's logarithms carry the gradient, the teacher's "
                 "probabilities do not.",
                 lambda s, t, x, g, a: (1 - a) * nll(log_probs(s(x)), g) + a * _by_hand(s(x).detach(), t(x), g, 1.0)),
-        Mistake("Nobody learns from L_kd: you detached the student there as well.",
+        Mistake("No model learns from L_kd: you detached the student there as well.",
                 lambda s, t, x, g, a: (1 - a) * nll(log_probs(s(x)), g) + a * _kd(s(x).detach(), t(x).detach())),
         Mistake("alpha is the weight of L_kd, 1 - alpha that of L_ce: yours are swapped.",
                 lambda s, t, x, g, a: _student_loss(s, t, x, g, 1 - a)),
-        Mistake("That is the mean over tokens; asked is the sum.",
+        Mistake("That is the mean over tokens; the exercise asks for the sum.",
                 lambda s, t, x, g, a: _student_loss(s, t, x, g, a) / len(g)),
         Mistake("The student is its own teacher here: call teacher(x) for the target.",
                 lambda s, t, x, g, a: _student_loss(s, s, x, g, a)),

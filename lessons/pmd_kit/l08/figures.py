@@ -30,7 +30,7 @@ from pmd_lite.figures.style import (
 
 Matrix = Sequence[Sequence[float]]
 LEARNERS = {"1": (COLOURS[0], "", "only student 1 learns"), "2": (COLOURS[1], "///", "only student 2 learns"),
-            "both": (COLOURS[2], "...", "both learn"), "none": ("#dddddd", "", "nobody learns")}  # fmt: skip
+            "both": (COLOURS[2], "...", "both learn"), "none": ("#dddddd", "", "neither learns")}  # fmt: skip
 
 
 def learners(weights: Matrix) -> list[str]:

@@ -75,12 +75,12 @@ def distances(alpha: Tensor, mu: float) -> Tensor:
 DISTANCES = Exercise(
     "distances", distances, _weights,
     [
-        Mistake("mu is the distance between logits. Asked is the distance between the weights.",
+        Mistake("mu is the distance between logits. Return the distance between the weights.",
                 lambda a, mu: torch.full((2, len(a)), mu, dtype=torch.float64)),
         Mistake("A distance is positive: the second row is alpha - f_down(alpha).",
                 lambda a, mu: distances(a, mu) * _f64(1, -1)[:, None]),
         Mistake("The rows are swapped: first up, then down.", lambda a, mu: distances(a, mu).flip(0)),
-        Mistake("These are the new weights. The distance is what they differ by from alpha.",
+        Mistake("These are the new weights. The distance is their difference from alpha.",
                 lambda a, mu: torch.stack([increase(a, mu), decrease(a, mu)])),
         Mistake("mu alpha (1 - alpha) is the slope times the step: good near 0, but up and down are not the same.",
                 lambda a, mu: (mu * a * (1 - a)).expand(2, -1)),
@@ -159,7 +159,7 @@ def _instead(of: str, wrong: Callable[[float, float], float]) -> Callable[[float
 MU = Exercise(
     "mu", step_size, _times,
     [
-        Mistake('"to_0.2": that is the formula as the paper\'s table prints it, which ends at sqrt(0.2) = 0.447. Asked '
+        Mistake('"to_0.2": that is the formula as the paper\'s table prints it, which ends at sqrt(0.2) = 0.447. Write '
                 "is what its text says, from 1 to 0.2.", _instead("to_0.2", lambda t, T: math.sqrt((T - 0.8 * t) / T))),
         Mistake('"to_0.2" does not fall like to_0 until it meets a floor at 0.2: it shrinks the whole curve, '
                 "0.2 + 0.8 times the root.", _instead("to_0.2", lambda t, T: max(0.2, step_size(t, T)))),

@@ -78,7 +78,7 @@ def _added(alpha: Tensor, results: Tensor, mu: float) -> Step:
 SEARCH = Exercise(
     "search_step", search_step, _search_cases,
     [
-        Mistake("You take the trial with the largest loss. A dev loss is the better the smaller it is.",
+        Mistake("You take the trial with the largest loss. A smaller dev loss is better.",
                 _by(lambda results: results.argmax(dim=0).tolist())),
         Mistake("Where trials tie, the order of ACTIONS decides: keep before up before down. You take the last one.",
                 _by(_last_of_equals)),
@@ -145,7 +145,7 @@ RESTORE = Exercise(
                 "putting them back does nothing. This is the leak of the released code. Copy: copy.deepcopy(...).",
                 lambda *_: (taking(**LIVE), restore)),
         Mistake("The weights stay trained, the rest comes back: either restore() does not load them, or your snapshot "
-                "holds the student's own tensors, which were trained along. A new dictionary, or .detach(), is no new "
+                "holds the student's own tensors, which were trained along. A new dictionary, or .detach(), is not new "
                 "memory: copy with copy.deepcopy, or clone() each tensor.",
                 lambda *_: (taking(weights=lambda student: dict(student.model.state_dict())), restore)),
         Mistake("The weights come back, Adam's moments do not: optimizer.state_dict() holds the optimizer's own "
@@ -161,7 +161,7 @@ RESTORE = Exercise(
         Mistake("The count of updates is forgotten: the next learning rate is computed from it.",
                 lambda *_: (snapshot, without("updates"))),
         Mistake("You put a new model in the student's place, but the optimizer still holds the parameters of the old "
-                "one, and will go on training those. Load the weights into the model that is there.",
+                "one, and will continue to train those. Load the weights into the model that is there.",
                 lambda *_: (snapshot, other_model)),
         Mistake("restore() puts nothing back yet: after the trials everything is as they left it.",
                 lambda *_: (snapshot, lambda student, saved: None)),
@@ -213,18 +213,18 @@ SHARING = Exercise(
     [
         Mistake("You compare the Python objects. x.detach() is a new object with the old numbers: compare memory.",
                 lambda live, kept: [n for n in live if live[n] is kept[n]]),
-        Mistake("You compare values. A copy is equal too, as long as nobody trains; compare where they lie in memory.",
+        Mistake("You compare values. A copy is equal too, until the student trains; compare where they lie in memory.",
                 lambda live, kept: [n for n in live if _equal(live[n], kept[n])]),
         Mistake("data_ptr() is where a tensor begins. One that begins later in the same memory shares it too: compare "
                 "untyped_storage().data_ptr().",
                 lambda live, kept: [n for n in live if live[n].data_ptr() == kept[n].data_ptr()]),
-        Mistake("These are the names that are safe. Asked are those that share memory.",
+        Mistake("These are the names that are safe. Return those that share memory.",
                 lambda live, kept: [n for n in live if n not in sharing(live, kept)]),
         Mistake("One shared tensor does not make all shared: answer for each name.",
                 lambda live, kept: list(live) if sharing(live, kept) else []),
         Mistake("Not every tensor in a snapshot is shared: a clone has memory of its own.",
                 lambda live, kept: list(live)),
-        Mistake("Asked is for the names, not how many there are.", lambda live, kept: len(sharing(live, kept))),
+        Mistake("Return the names, not how many there are.", lambda live, kept: len(sharing(live, kept))),
     ],
 )  # fmt: skip
 
@@ -256,13 +256,13 @@ OVERHEAD = Exercise(
                 lambda rho, n, shared: _share(rho, 2 * n + (1 if shared else n), 6)),
         Mistake("The trials ask the teacher too: a forward pass of its own for each batch.",
                 lambda rho, n, shared: _share(rho, 3 * n, 8)),
-        Mistake("You compare with training without teachers, 3 F for each student. Asked is the share of mutual "
+        Mistake("You compare with training without teachers, 3 F for each student. Return the share of mutual "
                 "training, 4 F for each.", lambda rho, n, shared: _share(rho, 3 * n + (1 if shared else n), 6)),
         Mistake("Both students search, but you count one student's training.",
                 lambda rho, n, shared: 2 * overhead(rho, n, shared)),
         Mistake("Both students train, but you count one student's search.",
                 lambda rho, n, shared: overhead(rho, n, shared) / 2),
-        Mistake("That is the cost of training and search together; asked is what the search adds.",
+        Mistake("That is the cost of training and search together; return what the search adds.",
                 lambda rho, n, shared: 1 + overhead(rho, n, shared)),
     ],
 )  # fmt: skip

@@ -139,7 +139,7 @@ def _replay(lines: Sequence[Mapping[str, Any]], distill: DistillConfig, where: s
         after = torch.tensor(line["alpha"], dtype=torch.float64)
         if not torch.allclose(torch.sigmoid(logits), after, rtol=0, atol=_SAME):
             raise UserError(f"{where}: the search at step {line['step']} does not lead from the weights before it to "
-                            "those it names. Is metrics.jsonl whole, and config.json its own?")  # fmt: skip
+                            "those it names. Are metrics.jsonl and config.json of one run?")  # fmt: skip
         trials = dict(zip(order, torch.sigmoid(tried).tolist(), strict=True))
         results = dict(zip(order, line["results"], strict=True))
         start = torch.sigmoid(before).tolist()

@@ -15,7 +15,7 @@ from pmd_lite.training.snapshot import clone, preserved_rng
 
 
 class TinyStudent:
-    """A student small enough to look through: a network with dropout, Adam, and a count of its updates.
+    """A student small enough to inspect completely: a network with dropout, Adam, and a count of its updates.
 
     The learning rate grows with the count, and dropout draws from torch's global generator.
     """

@@ -96,9 +96,9 @@ CHOICE = Exercise(
                 lambda results: _named(results, ("up", "down", "keep"))),
         Mistake("The names are in the order of the released code, up, keep, down. The rows here are keep, up, down.",
                 lambda results: _named(results, ("up", "keep", "down"))),
-        Mistake("You minimise over the wrong axis: one name per trial. Asked is one per pair, the best of its column.",
+        Mistake("You minimise over the wrong axis: one name per trial. Return one per pair, the best of its column.",
                 lambda results: [ACTIONS[column % 3] for column in results.argmin(dim=1).tolist()]),
-        Mistake("The middle one of the three losses is no minimum.",
+        Mistake("The middle one of the three losses is not the minimum.",
                 lambda results: [ACTIONS[row] for row in results.argsort(dim=0)[1].tolist()]),
     ],
     through=_per_pair,
@@ -164,7 +164,7 @@ BREAKING = Exercise(
     [
         Mistake("Each pair's loss depends on its own action alone. Then the theorem holds, whatever the numbers: add a "
                 "term that looks at both actions.", _separable([2.0, 1.8, 2.3], [2.5, 2.4, 2.6])),
-        Mistake("The two *pairs* choose differently here, but that is no contradiction: under both searches they do. "
+        Mistake("The two *pairs* choose differently here, but the two *searches* choose alike. "
                 "Let the loss of a pair look at the other's action too.", _separable([2.0, 1.8, 2.3], [2.5, 2.6, 2.4])),
         Mistake("There is an interaction, but it is too weak or in the wrong place: both searches still choose alike. "
                 "It must make a pair's best action look bad when all pairs take it.",

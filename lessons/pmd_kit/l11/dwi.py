@@ -196,7 +196,7 @@ class StoredSearches:
         return Table(["choice", *self.pairs, "mean"], rows, best="min", digits=4, caption=caption)
 
     def rules_reading(self) -> str:
-        """Whether the dear search pays, and what choosing for all together would."""
+        """Whether the expensive search pays, and what choosing for all together would."""
         reduced, full, _, best = (_mean(of) for of in self.gains().values())
         gap = full - reduced
         verdict = "pays" if gap < 0 else "does not pay"

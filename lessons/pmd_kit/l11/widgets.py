@@ -15,7 +15,7 @@ def interaction_picker(stored: StoredSearches) -> ipw.VBox:
     return redrawn(
         stored.grid,
         "Choose a search and two pairs (Tab moves, arrow keys choose). If the assumption holds, every row has one "
-        "colour. Which pair meddles with which?",
+        "colour. Which pair changes the loss of which?",
         search=ipw.Dropdown(options=[(stored.name(i), i) for i in range(len(stored.searches))], value=search,
                             description="search"),
         pair=ipw.Dropdown(options=names, value=pair, description="loss of"),

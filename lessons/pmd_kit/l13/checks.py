@@ -30,7 +30,8 @@ SPREAD = Exercise(
     [
         Mistake("That is the spread of these runs, not of all runs they stand for: divide by n - 1, not by n, because "
                 "the mean was estimated from the same few numbers.", _and(lambda x: x.std())),
-        Mistake("That is the standard error, the spread of the *mean*: it shrinks with more seeds. Asked is how far "
+        Mistake("That is the standard error, the spread of the *mean*: it shrinks with more seeds. The exercise asks "
+                "how far "
                 "one seed lies from another.", _and(lambda x: x.std(ddof=1) / math.sqrt(len(x)))),
         Mistake("That is the variance: take its root, so that the unit is BLEU again.", _and(lambda x: x.var(ddof=1))),
         Mistake("That is half the range. It depends on two of the numbers alone and grows with every seed you add.",
@@ -76,7 +77,7 @@ def _bootstrap_cases(rng: np.random.Generator) -> Sequence[Case]:
 GAINS = Exercise(
     "gains", gains, _bootstrap_cases,
     [
-        Mistake("The sign is turned: asked is how much better `other` is than `base`.",
+        Mistake("The sign is turned: return how much better `other` is than `base`.",
                 lambda b, o, d: -gains(b, o, d)),
         Mistake("That is the mean of sentence BLEUs. Corpus BLEU comes from counts summed over the sentences: sum "
                 "first, then bleu_of.", lambda b, o, d: bleu_of(o[d]).mean(axis=1) - bleu_of(b[d]).mean(axis=1)),
@@ -90,7 +91,7 @@ GAINS = Exercise(
                 lambda b, o, d: np.repeat(bleu_of(o.sum(axis=0)) - bleu_of(b.sum(axis=0)), len(d))),
         Mistake("A sentence drawn twice counts twice. Here every sentence counts once (a set, or a mask).",
                 lambda b, o, d: np.array([gains(b, o, np.unique(row)[None])[0] for row in d])),
-        Mistake("BLEU of the difference of counts is nothing: take BLEU of each system, then the difference.",
+        Mistake("BLEU of a difference of counts has no meaning: take BLEU of each system, then the difference.",
                 lambda b, o, d: bleu_of(np.abs(o[d] - b[d]).sum(axis=1))),
     ],
 )  # fmt: skip
@@ -128,7 +129,7 @@ P_VALUE = Exercise(
                 _of_tail(lambda tail, n: 2 * (tail + 1) / (n + 1))),
         Mistake("You look at the left tail only. If `other` is worse, it is the right tail that is small.",
                 lambda d: min(1.0, 2 * (int((np.asarray(d) <= 0).sum()) + 1) / (len(d) + 1))),
-        Mistake("A resample without any difference speaks for neither: count it in both tails (<= and >=).",
+        Mistake("A resample without any difference is evidence for neither side: count it in both tails (<= and >=).",
                 lambda d: min(1.0, 2 * (min(int((np.asarray(d) < 0).sum()), int((np.asarray(d) > 0).sum())) + 1)
                               / (len(d) + 1))),
         Mistake("That is the share of resamples in which the winner wins, one minus a p-value.",
@@ -158,7 +159,7 @@ def my_updates(student: str) -> Exercise:
                     lambda: made * mutual / single / 2),
             Mistake("The mutual run's compute holds both of its students already; do not double it.",
                     lambda: made * mutual / single * 2),
-            Mistake("Those are the updates to be added. Asked are all of them.",
+            Mistake("Those are the updates to be added. Return all of them.",
                     lambda: made * (mutual - single) / single),
             Mistake("That is equal updates, not equal compute.", lambda: made),
             Mistake("That is the ratio of the costs; multiply the updates by it.", lambda: mutual / single),

@@ -70,16 +70,16 @@ def right_pairs(rows: Sequence[Row], code: str) -> Pairs:
 PAIRS = Exercise(
     "pairs", right_pairs, _row_cases,
     [
-        Mistake("Only cells that are __NULL__ go. Where a tokenizer went over it, the mark reads _ _ NULL _ _, as a "
+        Mistake("Only cells that are __NULL__ go. Where a tokenizer changed it, the mark reads _ _ NULL _ _, as a "
                 "whole cell or inside a sentence of which a part is missing.",
                 lambda rows, code: _kept(rows, code, _plain_marks)),
-        Mistake("A mark inside a sentence escapes you: that sentence is translated in part only. Use `in`, not ==.",
+        Mistake("You miss a mark inside a sentence: that sentence is translated in part only. Use `in`, not ==.",
                 lambda rows, code: _kept(rows, code, _whole_cells)),
         Mistake("You look at the foreign side alone. English may be missing as well.",
                 lambda rows, code: _kept(rows, code, lambda a, b: _whole(a))),
         Mistake("You look at the English side alone. The foreign one may be missing as well.",
                 lambda rows, code: _kept(rows, code, lambda a, b: _whole(b))),
-        Mistake("Whoever throws out every line with NULL in it loses sentences about null hypotheses.",
+        Mistake("You throw out every line with NULL in it. That loses sentences about null hypotheses.",
                 lambda rows, code: _kept(rows, code, lambda a, b: _whole(a) and _whole(b) and "NULL" not in a + b)),
         Mistake("A blank side is missing, too: it has nothing to translate. Strip before you decide.",
                 lambda rows, code: _kept(rows, code, _blanks_stay)),
@@ -118,14 +118,15 @@ FIT = Exercise(
                 lambda m, f, t: right_fit(m, 0.0, t)),
         Mistake("The micro-batch fits, but the update has shrunk with it. Accumulate as many as make up 65,536 tokens.",
                 lambda m, f, t: (right_fit(m, f, t)[0], 1)),
-        Mistake("per_token is in MB, memory in GB: a thousand of one are one of the other.",
+        Mistake("per_token is in MB, memory in GB: 1 GB is 1,000 MB.",
                 lambda m, f, t: right_fit(m * 1e3, f * 1e3, t * 1e6)),
         Mistake("That is one step too large: it does not fit. Halve until it does.",
                 lambda m, f, t: (2 * right_fit(m, f, t)[0], max(1, right_fit(m, f, t)[1] // 2))),
         Mistake("It fits, but a micro-batch twice as large would as well, and larger ones are faster.",
                 lambda m, f, t: (right_fit(m, f, t)[0] // 2, right_fit(m, f, t)[1] * 2)),
         Mistake("The other way round: tokens first, then accumulate.", lambda m, f, t: right_fit(m, f, t)[::-1]),
-        Mistake("As many tokens as fit are no power of two: micro-batches would be unequal, or the update no longer "
+        Mistake("The largest number of tokens that fits is not a power of two: micro-batches would be unequal, or the "
+                "update no longer "
                 "65,536. Halve 65,536 until it fits.",
                 lambda m, f, t: (int((m - f) * 1000 / t), -(-UPDATE // int((m - f) * 1000 / t)))),
     ],
@@ -182,13 +183,14 @@ def _flags(rng: np.random.Generator) -> Sequence[Case]:
 SCALES = Exercise(
     "scales", right_scales, _flags,
     [
-        Mistake("These are the scales after each update. Asked is the one it is computed with: append, then change.",
+        Mistake("These are the scales after each update. Return the scale that it is computed with: append, then "
+                "change.",
                 lambda x, k: _walk(x, k, after=True)),
         Mistake("The scale never grows again. After `interval` good updates in a row it is doubled.",
                 lambda x, k: _walk(x, k, grow=False)),
         Mistake("An overflow must set the count of good updates back to 0: they count in a row.",
                 lambda x, k: _walk(x, k, reset=False)),
-        Mistake("After doubling, the count begins anew; yours goes on, and the scale doubles at every update.",
+        Mistake("After doubling, the count begins at 0 again; yours continues, and the scale doubles at every update.",
                 lambda x, k: _walk(x, k, again=True)),
         Mistake("An overflow means that the scale is too large: halve it, do not double it.",
                 lambda x, k: _walk(x, k, down=2.0)),
@@ -210,7 +212,7 @@ def my_log(student: str) -> Log:
     first = int(rng.integers(200, 900))
     while True:
         flags = (rng.random(_LENGTH) < 0.72).tolist()
-        # The last line is no overflow, or nobody could see it; one growth at least, and two overflows with a gap.
+        # The last line is no overflow, or the log could not show it; one growth at least, and two overflows with a gap.
         scales = right_scales(flags, 3)
         skipped = [i for i, ok in enumerate(flags) if not ok]
         grown = [i for i in range(1, _LENGTH) if scales[i] > scales[i - 1]]
@@ -233,10 +235,11 @@ def my_reading(student: str) -> Exercise:
     return Exercise("answer", lambda: read_log(log), mistakes=[
         Mistake("You name the updates with the new, smaller scale. Skipped was the one before: it overflowed, and then "
                 "the scale was halved.", lambda: (lower, scale, made)),
-        Mistake("A doubled scale is no overflow: it is the reward for good updates in a row.",
+        Mistake("A doubled scale is not an overflow: it follows enough good updates in a row.",
                 lambda: (changed, scale, len(log) - len(changed))),
-        Mistake("A skipped update is no step of Adam's: it does not count.", lambda: (skipped, scale, len(log))),
-        Mistake("The skipped updates are right. Asked last is how many updates were made, not how many were skipped.",
+        Mistake("Adam makes no step at a skipped update: it does not count.", lambda: (skipped, scale, len(log))),
+        Mistake("The skipped updates are right. The last answer is how many updates were made, not how many were "
+                "skipped.",
                 lambda: (skipped, scale, len(skipped))),
         Mistake("The scale at the end is the last line's, not the one it began with.",
                 lambda: (skipped, log[0][1], made)),

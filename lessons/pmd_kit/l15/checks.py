@@ -1,4 +1,4 @@
-"""Checks of lesson 15: how long, how dear, how large a run is; which tokenizer; what --scale does to the sizes."""
+"""Checks of lesson 15: how long, how expensive, how large a run is; which tokenizer; what --scale does to the sizes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UPDATES = Exercise(
                 lambda sizes, mean, budget, epochs: math.ceil(sum(sizes) * mean * epochs / budget)),
         Mistake("Rounded down: the last tokens of an epoch take an update as well.",
                 lambda sizes, mean, budget, epochs: math.floor(sum(sizes) * mean / budget) * epochs),
-        Mistake("Updates of each student are asked. The second one makes as many beside it.",
+        Mistake("Return the updates of each student. The second one makes as many.",
                 lambda sizes, mean, budget, epochs: 2 * right_updates(sizes, mean, budget, epochs)),
         Mistake("The budget is that of the whole update; it need not be multiplied by 8 again.",
                 lambda sizes, mean, budget, epochs: right_updates(sizes, mean, 8 * budget, epochs)),
@@ -72,7 +72,8 @@ def _costs(rng: np.random.Generator) -> Sequence[Case]:
 HOURS = Exercise(
     "gpu_hours", right_hours, _costs,
     [
-        Mistake("That is the time of a plain model, three passes a token. Who makes `passes` takes passes / 3 as long.",
+        Mistake("That is the time of a plain model, three passes a token. A method with `passes` passes takes passes "
+                "/ 3 as long.",
                 lambda n, speed, passes, gpus: right_hours(n, speed, 3.0, gpus)),
         Mistake("tokens_per_second is the speed of training a plain model, which makes three passes a token already: "
                 "take passes / 3.", lambda n, speed, passes, gpus: right_hours(n, speed, 3 * passes, gpus)),
@@ -80,7 +81,7 @@ HOURS = Exercise(
                 lambda n, speed, passes, gpus: 3600 * right_hours(n, speed, passes, gpus)),
         Mistake("These are minutes. An hour has 60 of them.",
                 lambda n, speed, passes, gpus: 60 * right_hours(n, speed, passes, gpus)),
-        Mistake("These are GPU hours, what you pay for. Asked is how long you wait: the GPUs share the work.",
+        Mistake("These are GPU hours, what you pay for. Return how long you wait: the GPUs share the work.",
                 lambda n, speed, passes, gpus: right_hours(n, speed, passes, 1)),
         Mistake("More GPUs make it shorter, not longer.",
                 lambda n, speed, passes, gpus: right_hours(n, speed, passes, 1) * gpus),
@@ -181,11 +182,12 @@ def _scales(rng: np.random.Generator) -> Sequence[Case]:
 SCALED = Exercise(
     "scaled", right_scaled, _scales,
     [
-        Mistake("The floor is missing: no language may fall under 1,000 pairs.",
+        Mistake("The floor is missing: no language may get fewer than 1,000 pairs.",
                 lambda sizes, scale: {k: round(n * scale) for k, n in sizes.items()}),
         Mistake("A language with fewer than 1,000 pairs to begin with cannot get 1,000: never more than there are.",
                 lambda sizes, scale: {k: max(LEAST, round(n * scale)) for k, n in sizes.items()}),
-        Mistake("The floor comes after the scaling. You raise first and scale then, so small languages shrink again.",
+        Mistake("The floor comes after the scaling. You raise first and scale afterwards, so small languages shrink "
+                "again.",
                 lambda sizes, scale: {k: min(n, round(max(LEAST, n) * scale)) for k, n in sizes.items()}),
         Mistake("You take the smaller of the two. The floor is the larger of 1,000 and the scaled size.",
                 lambda sizes, scale: {k: min(n, LEAST, round(n * scale)) for k, n in sizes.items()}),

@@ -78,4 +78,4 @@ def pair_picker(run: Run, shown: Sequence[str]) -> ipw.VBox:
 
     boxes = {f"pair_{i}": ipw.Checkbox(value=pair in shown, description=pair, indent=False)
              for i, pair in enumerate(run.pairs)}  # fmt: skip
-    return redrawn(draw, "Tick the pairs (Tab moves, Space ticks). Which student turns up which?", **boxes)
+    return redrawn(draw, "Tick the pairs (Tab moves, Space ticks). Which student raises which weight?", **boxes)

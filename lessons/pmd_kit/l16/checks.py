@@ -35,9 +35,9 @@ def my_bill(student: str) -> Exercise:
         "answer", lambda: forward_passes(m, rho),
         mistakes=[
             Mistake("That is the bill of one student. All of them make an update.", lambda: forward_passes(m, rho) / m),
-            Mistake("A student is not its own teacher: it hears one less than there are.",
+            Mistake("A student is not its own teacher: it listens to one less than there are.",
                     lambda: m * (3 + m) + rho * m * (9 + m)),
-            Mistake("With more than two students each hears *all* its peers, not one.",
+            Mistake("With more than two students each listens to *all* its peers, not one.",
                     lambda: m * 4 + rho * m * 10),
             Mistake("Right without the search. It trains three trials of every student on rho of the data.",
                     lambda: m * (2 + m)),
@@ -81,7 +81,7 @@ SHARES = Exercise(
                 lambda losses, i, k: torch.softmax(-k * losses, 0)),
         Mistake("You take the student out after the softmax: then the shares of its peers no longer sum to 1.",
                 lambda losses, i, k: _without_self(torch.softmax(-k * losses, 0), i)),
-        Mistake("Upside down: a low loss is good, so it must earn a large share. Mind the minus.",
+        Mistake("Upside down: a low loss is good, so it must earn a large share. Check the minus.",
                 lambda losses, i, k: teacher_shares(-losses, i, k)),
         Mistake("You divide along the pairs. For each pair, the shares of the *students* sum to 1: dim=0.",
                 lambda losses, i, k: _without_self(torch.softmax(-k * losses, 1), i)),
@@ -169,9 +169,9 @@ SAMPLER = Exercise(
     mistakes=[
         Mistake("These are weights, not probabilities: divide by their sum.", _slip(update=_resting(
             _above_lowest, lambda me, w: w))),
-        Mistake("Upside down: a pair whose loss has risen is drawn more. Mind the minus in the exponent.",
+        Mistake("Upside down: a pair whose loss has risen is drawn more. Check the minus in the exponent.",
                 _slip(update=_resting(lambda me, losses: -_above_lowest(me, losses)))),
-        Mistake("You compare with the loss of the last update. A pair that stays high after a rise would be let off: "
+        Mistake("You compare with the loss of the last update. A pair that stays high after a rise would not rest: "
                 "compare with the lowest so far.", _slip(update=_resting(_above_last))),
         Mistake("You compare with the lowest loss *before* this one, which at the first update is infinite. Renew the "
                 "lowest first.", _slip(update=_resting(lambda me, losses: losses - me.lowest))),
@@ -187,7 +187,7 @@ SAMPLER = Exercise(
                 _slip(state_dict=lambda self: {"p": self._p.clone()}, load_state_dict=_take)),
         Mistake("P is not in the state: after an interruption it starts from the base until the next update.",
                 _slip(state_dict=lambda self: {"lowest": self.lowest.clone()}, load_state_dict=_take)),
-        Mistake("The state is no copy: what you update in place afterwards changes it too. clone() it.",
+        Mistake("The state is not a copy: what you update in place afterwards changes it too. clone() it.",
                 _slip(update=_in_place, state_dict=lambda self: {"p": self._p, "lowest": self.lowest})),
         Mistake("load_state_dict does nothing: a sampler that was loaded behaves like a new one.",
                 _slip(load_state_dict=lambda self, state: None)),
@@ -244,9 +244,10 @@ DISTILLER = Exercise(
                         if s > 0])),
         Mistake("The shares never change: these are UniPMD's equal ones. Store new ones in self.shares.",
                 _council(update=UniPMD.update)),
-        Mistake("Teachers are right, weights are not: they stay 0, so nobody is taught. Call super().update(probe).",
+        Mistake("Teachers are right, weights are not: they stay 0, so no student is taught. Call "
+                "super().update(probe).",
                 _council(update=_no_weights)),
-        Mistake("All go to the worst peer: a low loss is good. Hand the losses to teacher_shares as they are.",
+        Mistake("All go to the worst peer: a low loss is good. Pass the losses to teacher_shares as they are.",
                 _council(update=_sharing(lambda losses, i: teacher_shares(-losses, i, SHARPNESS)))),
         Mistake("One peer alone teaches, the best. The others have shares too.",
                 _council(update=_sharing(lambda losses, i: teacher_shares(losses, i, 1e6)))),

@@ -1,4 +1,4 @@
-"""The figure of lesson 16: two objectives that are no languages, as a plane with the clouds of seeds."""
+"""The figure of lesson 16: two objectives that are not languages, as a plane with the clouds of seeds."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _saved(strategy: Any) -> dict[str, Any]:
 
 
 def _distribution(sampler: Any, pairs: int) -> Tensor:
-    """Its P. Raises Broken when that is no distribution."""
+    """Its P. Raises Broken when that is not a distribution."""
     p = sampler.probabilities()
     if not isinstance(p, Tensor) or p.shape != (pairs,) or p.dtype != torch.float64:
         what = f"{p.dtype} {list(p.shape)}" if isinstance(p, Tensor) else type(p).__name__
@@ -89,7 +89,7 @@ def _distribution(sampler: Any, pairs: int) -> Tensor:
 
 
 def life_of_a_sampler(kind: Callable[[list[int]], Any], case: Case) -> Tensor | str:
-    """[moment, pair]: P after each update, then P of a second sampler that goes on from the first one's saved state.
+    """[moment, pair]: P after each update, then P of a second sampler that continues from the first one's saved state.
 
     What is broken, in words, if something is. case: sizes, and [update, student, pair] dev losses; the sampler belongs
     to student 1.

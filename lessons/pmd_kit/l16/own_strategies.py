@@ -21,8 +21,8 @@ SHARPNESS = 10.0
 def forward_passes(students: int, rho: float) -> float:
     """Auto-PMD's cost of one update of all students, in forward passes F of one student on one batch.
 
-    Each student is trained (3 F) and hears all its peers; per search it trains three trials, which share the peers'
-    passes, on `rho` of an epoch. For two students 8 + 20 rho, as the method table says.
+    Each student is trained (3 F) and listens to all its peers. Per search it trains three trials on `rho` of an epoch;
+    they share the peers' passes. For two students 8 + 20 rho, as the method table says.
     """
     return students * (3 + students - 1) + rho * students * (3 * 3 + students - 1)
 
@@ -47,7 +47,7 @@ class Resting(FixedSampler):
     """
 
     def __init__(self, sizes: Sequence[int], tau: float = 5.0, sharpness: float = SHARPNESS, every: int = 0):
-        """sizes: training sentence pairs per language pair; sharpness: per nat per token, with 0 nobody ever rests;
+        """sizes: training sentence pairs per language pair; sharpness: per nat per token, with 0 no pair ever rests;
         every: training updates between two updates of P, 0 for an epoch.
         """
         super().__init__(temperature_probabilities(sizes, tau))
@@ -76,7 +76,7 @@ class Resting(FixedSampler):
 
 
 class Council(UniPMD):
-    """Uni-PMD for three students and more: whoever does not lead a pair hears its peers by how good they are there."""
+    """Uni-PMD for three or more students: a student that does not lead a pair listens most to its better peers."""
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         super().__init__(students, n_pairs, config)
