@@ -417,9 +417,9 @@ bleu_table([single, vanilla])
 # draws other random numbers for its dropout:
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 before, now = stored.systems["tau=1"]["bleu"][0], single.bleu()
 print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(now.values()) / 6:.1f} here")
 

@@ -38,9 +38,9 @@ Table(["method", "sampler of each student", "in a few words", "from"], rows, bes
 # lesson 00. This lesson trains nothing. The next cell prints the command that made the file, in case you want to repeat it.
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 pairs, sizes = list(stored.sizes), list(stored.sizes.values())
 print(stored.sizes, "seeds", stored.seeds)
@@ -268,7 +268,7 @@ for tiny in (0.5, 0.1, 0.01):
 # Here is what each sampler did in the stored comparison (first seed).
 
 # %%
-stored.probabilities()
+stored.plot_probabilities()
 
 # %%
 for label in ("tau=1", *stored.moving(), "tau=5"):
@@ -367,7 +367,7 @@ stored.table()
 
 # %%
 rivals = ["tau=1", "tau=5", *stored.moving(), "multi-distill", "lssd"]
-stored.frontier(highlight=rivals)
+stored.plot_frontier(highlight=rivals)
 
 # %%
 print(stored.reading())
@@ -383,7 +383,7 @@ print(stored.reading())
 # a running kernel you see only this figure.)
 
 # %%
-stored.card("multidds-s")
+l12.figures.card(stored, "multidds-s")
 
 # %% tags=["widget"]
 l12.widgets.method_picker(stored, "multidds-s")
@@ -400,10 +400,10 @@ l12.widgets.method_picker(stored, "multidds-s")
 # translations of dev sets, cached predictions, and the second projection that a gate needs. A caption says which unit is used.
 
 # %%
-stored.costs()
+stored.plot_costs()
 
 # %%
-updates = stored.equal_compute(["tau=1", "auto-pmd"])
+updates = l12.figures.equal_compute(stored, ["tau=1", "auto-pmd"])
 chosen = [row for row in updates.rows if row[0] in {*rivals, "uni-pmd", "bi-pmd", "auto-pmd"}]
 Table(updates.columns, chosen, best=None, caption=updates.caption)
 

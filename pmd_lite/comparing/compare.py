@@ -13,6 +13,7 @@ from pmd_lite import auxiliary
 from pmd_lite.api import load_corpus
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import Entry, parse_entry
+from pmd_lite.comparing.summary import finished_run
 from pmd_lite.config import Config, configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
@@ -69,11 +70,12 @@ def compare(
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
-    results = plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
+    plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
     if equal == "compute":
-        results = plan.run_at_equal_compute(results, reference or methods[0])
-    results.save()
-    return results
+        plan.run_at_equal_compute(reference or methods[0])
+    comparison = Comparison(plan.out, "runs" if equal == "tokens" else "equal-compute")
+    comparison.save()
+    return comparison
 
 
 def _cores() -> set[int]:
@@ -141,7 +143,7 @@ class _Plan:
         """Arguments of `train` for every run: one vocabulary, and one start."""
         return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
 
-    def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
+    def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
         """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
         first: list[Job] = []
         second: list[Job] = []
@@ -154,9 +156,8 @@ class _Plan:
                     auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
                     first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
                     second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
-        mains = {entry.path(self.out / "runs", seed) for entry in self.entries for seed in seeds}
         unique = {job["out"]: job for job in first}  # a tau=1 run may be both a row of the table and auxiliary
-        return self._run([list(unique.values()), second], "runs", seeds, mains)
+        self._run([list(unique.values()), second], "runs", seeds)
 
     def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
         config = self.config(entry, seed)
@@ -177,19 +178,19 @@ class _Plan:
                 jobs.append(self.job(parse_entry(text), seed, "runs"))
         return jobs
 
-    def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
-        """Each method for as many updates as the compute of `reference` buys it."""
-        found = {entry.text: run for entry in self.entries if (run := measured.run(entry, self.seeds[0]))}
-        if reference not in found:
+    def run_at_equal_compute(self, reference: str) -> None:
+        """Train each method for as many updates as it gets for the compute of `reference`."""
+        folder, seed = self.out / "runs", self.seeds[0]
+        measured = {entry.text: run for entry in self.entries if (run := finished_run(folder, entry, seed))}
+        if reference not in measured:
             raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
-        budget, jobs = found[reference].compute_with_auxiliary, []
+        budget, jobs = measured[reference].compute_with_auxiliary, []
         for entry in self.entries:
-            if entry.text in found:
-                steps, total = _affordable(found[entry.text], budget), found[entry.text].clock[1]
+            if run := measured.get(entry.text):
                 for seed in self.seeds:
-                    config = auxiliary.of_length(self.config(entry, seed), steps, total)
+                    config = auxiliary.of_length(self.config(entry, seed), _affordable(run, budget), run.clock[1])
                     jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
-        return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
+        self._run([jobs], "equal-compute", self.seeds)
 
     def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
         if self.start:
@@ -203,7 +204,8 @@ class _Plan:
                             f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
         return tokenizer
 
-    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
+    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int]) -> None:
+        """Train wave after wave, and write down what was asked for and what failed."""
         self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
         failed: dict[str, str] = {}
         for wave in waves:
@@ -218,7 +220,6 @@ class _Plan:
             "overrides": self.overrides, "init": str(self.start.path) if self.start else None,
             "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
         })  # fmt: skip
-        return Comparison(self.out, folder)
 
 
 def _affordable(run: Run, budget: int) -> int:

@@ -218,33 +218,3 @@ def _paper_of(fig: Figure, ax: Axes) -> Figure:
     """An empty figure of the size that `place_labels` expects: it takes the axes to fill 85 % of their figure."""
     box = ax.get_window_extent()
     return Figure(figsize=(box.width / fig.dpi / 0.85, box.height / fig.dpi / 0.85))
-
-
-def curve_and_point(
-    steps: Numbers,
-    p: Mapping[str, Numbers],
-    points: Mapping[str, XY],
-    chosen: str,
-    remark: str,
-    *,
-    alt: str,
-) -> LessonFigure:
-    """One system of a comparison: its sampling probabilities (left), its place among all others (right).
-
-    points: {system: (LRL BLEU, HRL BLEU)}; `chosen` is drawn large. remark: one line above the plane.
-    """
-    check_series(steps, p, "step")
-    check_names(points, [chosen])
-    fig, (left, right) = new_figure(alt, 2, columns=2, height=3.8)
-    for i, (pair, values) in enumerate(p.items()):
-        draw_line(left, steps, values, i, pair)
-    left.set_ylim(0, max(0.6, 1.05 * max(max(values) for values in p.values())))
-    name_axes(left, "training step", "probability of being drawn", title=chosen)
-    for name, (x, y) in points.items():
-        if name != chosen:
-            right.plot(x, y, marker="o", markersize=5, color=GRAY, alpha=0.6, linestyle="none", gid=name)
-    right.plot(*points[chosen], marker="*", markersize=17, color=COLOURS[1], markeredgecolor="white", gid=chosen)
-    name_axes(right, "small pairs (mean BLEU)", "large pairs (mean BLEU)")
-    right.set_title(remark.replace("; ", "\n"), fontsize=SMALL_TEXT_SIZE, loc="left")
-    legend_above(fig, *left.get_legend_handles_labels())
-    return settled(fig)
