@@ -264,9 +264,8 @@ class Comparison:
         return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}") if costs else None
 
     def summary(self) -> dict[str, Any]:
-        """All that tables and figures show, as JSON can hold it: enough to redraw them without the runs."""
-        measured = {part: _rounded(self._data[part]) for part in ("systems", "costs", "minutes") if part in self._data}
-        return {**self._data, **measured}
+        """All that tables and figures show, as summary.json holds it: enough to redraw them without the runs."""
+        return self._data
 
     def save(self) -> list[Path]:
         """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files."""
@@ -290,15 +289,6 @@ class Comparison:
 def _numbers(runs: Sequence[Mapping[str, float | None]]) -> list[dict[str, float]]:
     """[seed] {pair: value}, with nan where the file has null."""
     return [{pair: math.nan if value is None else value for pair, value in run.items()} for run in runs]
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers with four decimals, and None for nan, which JSON does not have."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else round(value, 4)
-    if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _spread(values: Sequence[float]) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,7 @@ def _check_tokenizers(systems: Sequence[System]) -> None:
 
 
 def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
-    """All that the tables and figures of a comparison show, as plain data (a missing BLEU is nan).
+    """All that the tables and figures of a comparison show, as JSON can hold it: four decimals, a missing BLEU is None.
 
     Raises UserError as `finished_systems` does.
     """
@@ -104,10 +105,10 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
     return {
         "corpus": corpus.name, "sizes": dict(zip(corpus.pairs, corpus.sizes, strict=True)), "seeds": request["seeds"],
         "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
-        "groups": [list(group) for group in systems[0].runs[0].groups], "systems": rows, "format": FORMAT,
-        "costs": _costs({method: runs[0] for method, runs in methods.items()}), "counted": COUNTED,
+        "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
+        "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
         "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
-        "minutes": {method: [run.finished["seconds"] / 60 for run in runs] for method, runs in methods.items()},
+        "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
         "notes": said_beside((run.scores for system in systems for run in system.runs), list(METRICS)),
         "untested": differences.untested, "failed": request["failed"],
     }  # fmt: skip
@@ -178,3 +179,12 @@ def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
         }
         for method, run in known.items()
     }
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with four decimals, and None for nan, which JSON does not have."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 4)
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value

@@ -194,10 +194,10 @@ def test_the_table_holds_means_over_seeds_of_what_the_runs_scored(found: Compari
         scores = [run.bleu(system.student) for run in system.runs]
         means = [sum(score.values()) / 6 for score in scores]
         assert row[0] == system.label
-        assert row[1].mean == pytest.approx(sum(means) / 2)  # type: ignore[union-attr]
+        assert row[1].mean == pytest.approx(sum(means) / 2, abs=1e-4)  # type: ignore[union-attr]
         assert row[1].n == 2  # type: ignore[union-attr]
         low, high = zip(*(run.point(system.student) for run in system.runs), strict=True)
-        assert (row[3].mean, row[5].mean) == pytest.approx((sum(high) / 2, sum(low) / 2))  # type: ignore[union-attr]
+        assert (row[3].mean, row[5].mean) == pytest.approx((sum(high) / 2, sum(low) / 2), abs=1e-4)  # type: ignore[union-attr]
     assert "seeds 1, 2" in table.caption and "diff: from tau=1" in table.caption
 
 
@@ -211,7 +211,7 @@ def test_differences_are_those_of_the_table(found: Comparison) -> None:
                 assert tested is None and row[column + 1] == ""
             else:
                 gap = row[column].mean - base[column].mean  # type: ignore[union-attr]
-                assert tested is not None and tested[0] == pytest.approx(gap, abs=1e-6)
+                assert tested is not None and tested[0] == pytest.approx(gap, abs=2e-4)
                 assert row[column + 1] == f"{tested[0]:+.1f}\u00a0{tested[1]}".strip()
 
 
@@ -236,10 +236,10 @@ def test_translations_give_the_scores_again(found: Comparison) -> None:
 def test_costs_by_hand(found: Comparison) -> None:
     one, auto, wide = (run_of(found, METHODS[i], 1) for i in (0, 1, 3))
     costs, unit = found.compute, one.compute
-    assert sum(costs["tau=1"].values()) == pytest.approx(1)
-    assert costs["lsmd"]["auxiliary"] == pytest.approx(auto.compute / unit)
+    assert sum(costs["tau=1"].values()) == pytest.approx(1, abs=1e-3)
+    assert costs["lsmd"]["auxiliary"] == pytest.approx(auto.compute / unit, abs=1e-4)
     assert costs["auto-pmd"]["trial"] > 0 == costs["lsmd"]["trial"]
-    assert costs["auto-pmd"]["train"] == pytest.approx(auto.cost["train"] / unit)
+    assert costs["auto-pmd"]["train"] == pytest.approx(auto.cost["train"] / unit, abs=1e-4)
     assert wide.compute == sum(wide.cost.values()) == sum(wide.finished["multiply_adds"].values())
     # The same batches through a model twice as wide: products grow up to fourfold
     assert 2 < wide.cost["train"] / one.cost["train"] < 4
