@@ -370,7 +370,7 @@ rivals = ["tau=1", "tau=5", *stored.moving(), "multi-distill", "lssd"]
 stored.plot_frontier(highlight=rivals)
 
 # %%
-print(stored.reading())
+print(l12.comparison.reading(stored))
 
 # %% [markdown]
 # **What to notice.** Filled marks are this lesson's rivals. Hollow marks are the mutual methods and LSSD's other gates. It
@@ -383,7 +383,7 @@ print(stored.reading())
 # a running kernel you see only this figure.)
 
 # %%
-l12.figures.card(stored, "multidds-s")
+l12.comparison.card(stored, "multidds-s")
 
 # %% tags=["widget"]
 l12.widgets.method_picker(stored, "multidds-s")
@@ -403,7 +403,7 @@ l12.widgets.method_picker(stored, "multidds-s")
 stored.plot_costs()
 
 # %%
-updates = l12.figures.equal_compute(stored, ["tau=1", "auto-pmd"])
+updates = l12.comparison.equal_compute(stored, ["tau=1", "auto-pmd"])
 chosen = [row for row in updates.rows if row[0] in {*rivals, "uni-pmd", "bi-pmd", "auto-pmd"}]
 Table(updates.columns, chosen, best=None, caption=updates.caption)
 

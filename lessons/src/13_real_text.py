@@ -193,7 +193,7 @@ Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, dig
 stored.table()
 
 # %%
-print(stored.reading())
+print(l12.comparison.reading(stored))
 
 # %% [markdown]
 # ## Who dominates

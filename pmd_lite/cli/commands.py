@@ -152,7 +152,7 @@ def show(
 
 def draw(seen: list[Run], scored: list[Run]) -> None:
     """Draw what there is to draw of each run, and the frontier of all scored ones, into RUN/figures."""
-    from pmd_lite.figures.plots import save_figure
+    from pmd_lite.figures.style import save_figure
 
     for run in seen:
         folder = run.path / "figures"

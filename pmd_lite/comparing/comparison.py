@@ -1,10 +1,9 @@
-"""What a comparison measured, in tables, figures and words: from its runs, or from its summary.json without them."""
+"""What a comparison measured, in tables and figures: from its runs, or from its summary.json without them."""
 
 from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pmd_lite.comparing.summary import BASELINE, summarise
 from pmd_lite.disk import write_atomic, write_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.pareto import mean_by_group, pareto_front
+from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import LEVEL
 from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES
@@ -27,7 +26,6 @@ FORMERLY = (
     "parameters; without second projections, top-k caches and the length of greedy translations"
 )
 """What stored compute counts where the file does not say."""
-_GROUPS = {"mean": "all pairs", "HRL": "large pairs", "LRL": "small pairs"}
 _MEASURES = ("bleu", "chrf", "dev_loss")
 
 
@@ -119,11 +117,6 @@ class Comparison:
         tested = self._system(label)["differences"].get(of)
         return None if tested is None else (float(tested[0]), str(tested[1]))
 
-    def undominated(self) -> list[str]:
-        """Systems that no other beats for small and large pairs both, by their means over seeds."""
-        labels = list(self.systems)
-        return [labels[i] for i in pareto_front([self.mean_point(label) for label in labels])]
-
     def moving(self) -> list[str]:
         """Systems whose sampler is not a fixed temperature."""
         return [label for label, system in self.systems.items()
@@ -140,7 +133,7 @@ class Comparison:
                 if math.isnan(run[pair])}  # fmt: skip
         return [pair for pair in self.sizes if pair in lost]
 
-    # ---- tables and words
+    # ---- tables
 
     def table(self, labels: Sequence[str] | None = None) -> Table:
         """Test BLEU with its spread over seeds, what differs from tau=1 beyond chance, chrF, dev loss, compute."""
@@ -203,25 +196,6 @@ class Comparison:
             caption += ". -: counted in another unit by an older version; train anew"
         return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2,
                      caption=caption + self.caution)  # fmt: skip
-
-    def reading(self) -> str:
-        """Which differences from the baseline are marked, how many marks chance would give, who is undominated."""
-        lines, tests, marked = [], 0, 0
-        for of, pairs in _GROUPS.items():
-            tested = {label: test for label in self.systems if (test := self.difference(label, of))}
-            lines.append(f"{pairs}, against {BASELINE}:")
-            for mark, verdict in (("▲", "better"), ("▼", "worse"), ("", "neither")):
-                deltas = {label: delta for label, (delta, its_mark) in tested.items() if its_mark == mark}
-                marked += len(deltas) if mark else 0
-                listed = ", ".join(
-                    f"{label} {deltas[label]:+.1f}" for label in sorted(deltas, key=lambda x: -deltas[x])
-                )
-                lines += _wrapped(f"  {verdict} ({len(deltas)}): {listed or 'none'}")
-            tests += len(tested)
-        lines += _wrapped(f"{marked} of {tests} differences are marked; about {LEVEL * tests:.0f} would be if no "
-                          "method did anything at all.")  # fmt: skip
-        front = ", ".join(f"{label} (compute {self.cost(label):.2f})" for label in self.undominated())
-        return "\n".join([*lines, *_wrapped(f"Not dominated by any other mean: {front}.")])
 
     # ---- figures and files
 
@@ -294,8 +268,3 @@ def _numbers(runs: Sequence[Mapping[str, float | None]]) -> list[dict[str, float
 def _spread(values: Sequence[float]) -> Cell:
     """Mean and spread over seeds; None ("-") when one of them is missing."""
     return None if any(math.isnan(value) for value in values) else mean_spread(values)
-
-
-def _wrapped(text: str) -> list[str]:
-    """Lines that fit a notebook, those after the first indented."""
-    return textwrap.wrap(text, 105, subsequent_indent="      ", break_on_hyphens=False, drop_whitespace=True)

@@ -20,7 +20,6 @@ from pmd_lite.evaluation.pareto import pareto_front
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
-    HATCHES,
     MARKERS,
     TEXT_SIZE,
     XY,
@@ -29,48 +28,11 @@ from pmd_lite.figures.style import (
     name_axes,
     new_figure,
     place_labels,
-    png_bytes,
-    save_figure,
     series_style,
     settled,
-    show,
 )
-from pmd_lite.sampling.temperature import temperature_probabilities
-
-__all__ = [
-    "alpha_over_time",
-    "bleu_bars",
-    "dev_loss",
-    "frontier",
-    "png_bytes",
-    "probabilities_over_time",
-    "sampling_distribution",
-    "save_figure",
-    "show",
-]
 
 Numbers = Sequence[float] | NDArray[Any]
-
-
-def sampling_distribution(
-    pairs: Sequence[str], sizes: Sequence[int], taus: Sequence[float], *, alt: str
-) -> LessonFigure:
-    """Share of training draws per pair for several temperatures (Eq. 2), one line per tau; tau may be math.inf.
-
-    sizes: training sentence pairs per pair.
-    """
-    check_series(range(len(pairs)), {"sizes": sizes}, "pair")
-    if len(taus) == 0:
-        raise UserError("The sampling figure needs at least one temperature.")
-    fig, (ax,) = new_figure(alt)
-    for i, tau in enumerate(taus):
-        label = r"$\tau=\infty$" if np.isinf(tau) else rf"$\tau={tau:g}$"
-        ax.plot(range(len(pairs)), temperature_probabilities(sizes, tau).tolist(), label=label, **series_style(i))
-    ax.set_xticks(range(len(pairs)), pairs)
-    ax.set_ylim(bottom=0)
-    name_axes(ax, "language pair", "probability of being drawn")
-    legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
 
 
 def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
@@ -126,18 +88,6 @@ def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]],
     return settled(fig)
 
 
-def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers], *, alt: str) -> LessonFigure:
-    """Sampling probability of each pair over training steps, for samplers that change their mind."""
-    check_series(steps, probabilities, "step")
-    fig, (ax,) = new_figure(alt)
-    for i, (pair, values) in enumerate(probabilities.items()):
-        draw_line(ax, steps, values, i, pair)
-    ax.set_ylim(bottom=0)
-    name_axes(ax, "training step", "probability of being drawn")
-    legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
-
-
 def frontier(
     points: Mapping[str, XY],
     *,
@@ -179,25 +129,6 @@ def frontier(
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
         legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
-
-
-def bleu_bars(scores: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
-    """BLEU per language pair, one group of bars per pair and one bar per system. scores: {system: {pair: BLEU}}."""
-    pairs = list(dict.fromkeys(pair for by_pair in scores.values() for pair in by_pair))
-    if not pairs:
-        raise UserError("There are no scores to draw: give {system: {pair: BLEU}} with at least one score.")
-    if len(scores) > len(COLOURS):
-        raise UserError(f"At most {len(COLOURS)} systems fit in one bar chart, not {len(scores)}; show a table.")
-    fig, (ax,) = new_figure(alt)
-    width = 0.8 / len(scores)
-    for i, (system, by_pair) in enumerate(scores.items()):
-        x = [pairs.index(pair) + (i - (len(scores) - 1) / 2) * width for pair in by_pair]
-        ax.bar(x, list(by_pair.values()), width, label=system, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white")
-    ax.set_xticks(range(len(pairs)), pairs)
-    ax.grid(False, axis="x")
-    name_axes(ax, "language pair", "BLEU")
-    legend_above(fig, *ax.get_legend_handles_labels())
     return settled(fig)
 
 

@@ -168,15 +168,6 @@ def figure_html(fig: Figure) -> str:
     return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
 
 
-def show(fig: Figure) -> None:
-    """Show the figure in a notebook, with its alternative text for screen readers and in exported HTML."""
-    try:
-        from IPython.display import display
-    except ImportError as error:
-        raise UserError("show(fig) needs a notebook with IPython; elsewhere use save_figure(fig, stem).") from error
-    display({"text/html": figure_html(fig), "text/plain": alt_text(fig)}, raw=True)  # type: ignore[no-untyped-call]
-
-
 def alt_text(fig: Figure) -> str:
     """The alternative text of a figure made by this package; UserError for any other figure."""
     alt = getattr(fig, "alt_text", "")

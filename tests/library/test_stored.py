@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pmd_kit.l12.figures import card, equal_compute
+from pmd_kit.l12.comparison import card, equal_compute, reading, undominated
 from pmd_kit.l12.widgets import method_picker
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.errors import UserError
@@ -54,7 +54,7 @@ def test_numbers_by_hand(stored: Comparison) -> None:
     assert stored.points("tau=1") == [(4.0, 60.0), (6.0, 62.0)]
     assert stored.mean_point("unimax") == (11.0, 51.0)
     assert stored.cost("pair model_1 (x)") == 2.5
-    assert stored.undominated() == ["tau=1", "unimax"]
+    assert undominated(stored) == ["tau=1", "unimax"]
     assert stored.moving() == ["unimax", "pair model_1 (x)"]
     assert stored.difference("unimax", "HRL") == (-10.0, "▼")
     assert stored.difference("tau=1", "HRL") is None
@@ -71,14 +71,14 @@ def test_the_table_has_a_row_for_each_system(stored: Comparison) -> None:
 
 
 def test_the_reading_follows_from_the_marks(stored: Comparison, tmp_path: Path) -> None:
-    text = stored.reading()
+    text = reading(stored)
     assert "large pairs, against tau=1:\n  better (0): none\n  worse (1): unimax -10.0\n" in text
     assert "small pairs, against tau=1:\n  better (1): unimax +6.0\n" in text
     assert "2 of 6 differences are marked; about 0 would be" in text
     assert text.endswith("Not dominated by any other mean: tau=1 (compute 1.00), unimax (compute 0.90).")
     data = summary()
     data["systems"][1]["differences"]["HRL"] = [-10.0, ""]
-    assert "large pairs, against tau=1:\n  better (0): none\n  worse (0): none" in load(data, tmp_path).reading()
+    assert "large pairs, against tau=1:\n  better (0): none\n  worse (0): none" in reading(load(data, tmp_path))
 
 
 def test_equal_compute_by_hand(stored: Comparison) -> None:

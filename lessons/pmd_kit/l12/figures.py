@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.lines import Line2D
 
-from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.tables import Cell, Table
 from pmd_lite.figures.plots import Numbers, check_series, draw_line
 from pmd_lite.figures.style import (
     COLOURS,
@@ -86,49 +84,3 @@ def teachers(losses: Mapping[str, Numbers], distilled: Mapping[str, Sequence[boo
     bar = Line2D([], [], linewidth=9, color=GRAY, alpha=0.3)
     legend_above(fig, [star, bar], ["lowest dev loss: the teacher", "epoch with distillation"])
     return settled(fig)
-
-
-def card(comparison: Comparison, label: str) -> LessonFigure:
-    """One system of a comparison: its sampling probabilities (left), its place among all others (right).
-
-    Raises UserError for a system that was not compared.
-    """
-    steps, p = comparison.curve(label)
-    points = {name: comparison.mean_point(name) for name in comparison.systems}
-    gains = ", ".join(f"{of} {test[0]:+.1f}{test[1]}" for of in ("LRL", "HRL")
-                      if (test := comparison.difference(label, of)))  # fmt: skip
-    remark = [f"against tau=1 {gains}"] if gains else []
-    remark.append(f"compute {comparison.cost(label):.2f}")
-    ends = ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
-    alt = f"{label}: at the end it draws {ends}. BLEU LRL {points[label][0]:.1f}, HRL {points[label][1]:.1f}; "
-    fig, (left, right) = new_figure(alt + "; ".join(remark), 2, columns=2, height=3.8)
-    for i, (pair, values) in enumerate(p.items()):
-        draw_line(left, steps, values, i, pair)
-    left.set_ylim(0, max(0.6, 1.05 * max(max(values) for values in p.values())))
-    name_axes(left, "training step", "probability of being drawn", title=label)
-    for name, (x, y) in points.items():
-        if name != label:
-            right.plot(x, y, marker="o", markersize=5, color=GRAY, alpha=0.6, linestyle="none", gid=name)
-    right.plot(*points[label], marker="*", markersize=17, color=COLOURS[1], markeredgecolor="white", gid=label)
-    name_axes(right, "small pairs (mean BLEU)", "large pairs (mean BLEU)")
-    right.set_title("\n".join(remark), fontsize=SMALL_TEXT_SIZE, loc="left")
-    legend_above(fig, *left.get_legend_handles_labels())
-    return settled(fig)
-
-
-def equal_compute(comparison: Comparison, references: Sequence[str]) -> Table:
-    """Updates that each method could make for the compute of each reference method (auxiliary runs count).
-
-    Raises UserError for a reference that was not compared.
-    """
-    made = int(comparison.overrides["steps"])
-    totals = {method: sum(by_purpose.values()) for method, by_purpose in comparison.compute.items()}
-    if unknown := [name for name in references if name not in totals]:
-        raise UserError(f"No method is called {', '.join(unknown)}. There are {', '.join(totals)}.")
-    rows: list[list[Cell]] = [
-        [method, f"{total:.2f}", *(max(1, round(made * totals[name] / total)) for name in references)]
-        for method, total in totals.items()
-    ]
-    columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-    caption = f"All made {made:,} updates of each student here. Compute: {comparison.counted}{comparison.caution}"
-    return Table(columns, rows, best=None, caption=caption)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipywidgets as ipw
 
-from pmd_kit.l12.figures import card
+from pmd_kit.l12.comparison import card
 from pmd_kit.widgets import redrawn
 from pmd_lite.comparing.comparison import Comparison
 
