@@ -99,6 +99,10 @@ def test_figures_say_what_they_show(stored: Comparison) -> None:
     assert only is not None and len(only.axes) == 1
     assert alt_text(stored.plot_costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
     assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(card(stored, "unimax"))
+    left, right = card(stored, "unimax").axes
+    assert len(left.lines) == 2 and {line.get_gid() for line in right.lines} == set(stored.systems)
+    with pytest.raises(UserError, match="No system is called 'nobody'"):
+        card(stored, "nobody")
 
 
 def test_the_picker_draws_every_system(stored: Comparison) -> None:
