@@ -49,20 +49,23 @@ def compare(
 
     Args:
         corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
-        methods: names of the method table, each with changes of its own if you like, such as
+        methods: names of the method table, each with settings of its own if you like, such as
             "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
-        out: directory of the comparison. Give the same command again after an interruption: finished runs are not
-            repeated, the others continue. More methods or seeds can be added later.
-        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as it
-            gets for the multiply-adds of `reference` (`training.cost` says what is counted; auxiliary runs are), with
-            warm-up in proportion. What a method costs per update is measured first, by its run at equal tokens with
-            the first seed.
-        reference: the method whose compute all get; by default the first of `methods`.
+        seeds: every method is trained once with each of them.
+        preset_name: the configuration that all runs begin with: "toy", "small", "ted8" or "wmt6".
+        out: directory of the comparison. After an interruption give the same command again: finished runs are not
+            repeated, the others continue. You can add methods and seeds later.
+        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as the
+            multiply-adds of `reference` allow (see `training.cost`; auxiliary runs count), with warm-up in proportion.
+            The cost of an update is measured first, by a run at equal tokens with the first seed.
+        reference: the method whose compute all methods get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
+        corpus_options: see `corpus`.
         init: an imported checkpoint that all runs start from, as in `train`.
+        show: print how far the runs are.
         overrides: fields of the configuration for all runs.
-    Returns: the comparison, also readable later as `Comparison(out)`. A run that fails is left out and reported.
-    Raises: UserError when the request makes no sense; nothing has been trained then.
+    Returns: the comparison; `Comparison(out)` reads it again later. A run that fails is left out and reported.
+    Raises: UserError when the request makes no sense (before anything is trained), or when no method has finished.
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
@@ -86,7 +89,7 @@ def _cores() -> set[int]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything that a comparison was asked for."""
+    """Everything that the caller of `compare` asked for."""
 
     corpus: str
     corpus_options: dict[str, Any]
@@ -100,19 +103,19 @@ class _Plan:
     start: Imported | None
 
     def check(self, reference: str) -> None:
-        """Whatever can be known to be wrong before hours of training."""
+        """Raises UserError for every mistake that can be found before hours of training."""
         texts = [entry.text for entry in self.entries]
         if not texts or not self.seeds:
             raise UserError("compare takes at least one method and one seed")
         if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
             raise UserError("a method or a seed is named twice")
         if reference and reference not in texts:
-            raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
+            raise UserError(f"reference={reference!r} is not one of the methods: {', '.join(texts)}")
         for entry in self.entries:
             one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
             if entry.row and one != other:
-                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
-                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
+                raise UserError(f"{entry.text}: all methods of a comparison share one tokenizer, but its settings "
+                                f"differ from those of {texts[0]}. Give them to all methods with --set")  # fmt: skip
         wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
         if len(wanted) > 1:
             raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
@@ -140,23 +143,23 @@ class _Plan:
 
     @property
     def _common(self) -> dict[str, Any]:
-        """Arguments of `train` for every run: one vocabulary, and one start."""
+        """Arguments of `train` that all runs share: one vocabulary, and one start."""
         return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
-        """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
+        """Train auxiliary runs and runs that need none, then the runs that learn from them; the longest first."""
         first: list[Job] = []
         second: list[Job] = []
         for seed in seeds:
             for entry in self.entries:
                 needs = needed_runs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
-                if not needs or entry.overrides:  # with settings of its own a method takes auxiliary runs of its own
+                if not needs or entry.overrides:  # a method with settings of its own gets auxiliary runs of its own
                     first.append(self.job(entry, seed, "runs"))
                 else:
                     auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
                     first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
                     second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
-        unique = {job["out"]: job for job in first}  # a tau=1 run may be both a row of the table and auxiliary
+        unique = {job["out"]: job for job in first}  # a tau=1 run may be auxiliary and in the table
         self._run([list(unique.values()), second], "runs", seeds)
 
     def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
@@ -183,7 +186,7 @@ class _Plan:
         folder, seed = self.out / "runs", self.seeds[0]
         measured = {entry.text: run for entry in self.entries if (run := finished_run(folder, entry, seed))}
         if reference not in measured:
-            raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
+            raise UserError(f"{reference} did not finish, so its compute is not known; see {self.out}")
         budget, jobs = measured[reference].compute_with_auxiliary, []
         for entry in self.entries:
             if run := measured.get(entry.text):
@@ -200,7 +203,7 @@ class _Plan:
             train_tokenizer(corpus, config.tokenizer).save(folder)
         tokenizer = Tokenizer.load(folder)
         if why := unlike(tokenizer, corpus, config.tokenizer):
-            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one you ask for: "
                             f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
         return tokenizer
 
@@ -223,13 +226,13 @@ class _Plan:
 
 
 def _affordable(run: Run, budget: int) -> int:
-    """Updates that `budget` multiply-adds buy: all but the preparations grows with them, evaluations included."""
+    """Updates for `budget` multiply-adds: all costs but the preparations grow with updates, evaluations included."""
     fixed, made = run.cost["prepare"], run.clock[0]
     return max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
 
 
 def _length(job: Job) -> float:
-    """A guess of how long a run takes, so that the longest begin first."""
+    """A guess of how long a run takes, for starting the longest first."""
     row, config = METHODS.get(str(job["method"])), job["preset_name"]
     students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
     searches = "20 rho" in (row.passes if row else "")

@@ -84,7 +84,7 @@ def test_a_setting_without_a_name_or_a_value_is_refused(word: str) -> None:
         ({"methods": []}, "at least one method"),
         ({"seeds": []}, "one seed"),
         ({"seeds": [1, 1]}, "named twice"),
-        ({"equal": "compute", "reference": "bi-pmd"}, "reference='bi-pmd' is none of the methods"),
+        ({"equal": "compute", "reference": "bi-pmd"}, "reference='bi-pmd' is not one of the methods"),
     ],
 )
 def test_a_senseless_request_is_refused_before_anything_is_trained(
