@@ -62,9 +62,9 @@ def frontier_many(
     fig.set_figwidth(PLANE_WIDTH)
     avoid = draw_front(ax, list(means.values()), GRAY, "not dominated")
     if baseline is not None:
-        (x, y), line = means[baseline], {"color": GRAY, "linewidth": 0.8, "linestyle": "--", "zorder": 1}
-        ax.axvline(x, label=f"level of {baseline}", **line)
-        ax.axhline(y, **line)
+        x, y = means[baseline]
+        ax.axvline(x, color=GRAY, linewidth=0.8, linestyle="--", zorder=1, label=f"level of {baseline}")
+        ax.axhline(y, color=GRAY, linewidth=0.8, linestyle="--", zorder=1)
     marks = []
     for i, (name, mean) in enumerate(means.items()):
         colour = COLOURS[i % len(COLOURS)]

@@ -191,8 +191,10 @@ def place_labels(
     limits of the axes must be final. Sizes are estimates in typographic points, which is enough to choose a side.
     """
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
-    inches = [0.85 * size for size in ax.figure.get_size_inches()] if paper is None else paper
-    width, height = (72 * size for size in inches)
+    if paper is None:
+        box = ax.figure.bbox_inches
+        paper = 0.85 * box.width, 0.85 * box.height
+    width, height = (72 * size for size in paper)
 
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height

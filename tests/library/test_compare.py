@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import pmd_lite as pmd
-from pmd_kit.l12.comparison import reading
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import parse_entry, parse_settings
 from pmd_lite.comparing.summary import finished_run, finished_systems
@@ -286,7 +285,6 @@ def test_the_summary_is_enough_for_every_table_and_figure(found: Comparison) -> 
     stored = Comparison.load(found.path / "summary.json")
     for ours, theirs in ((stored.table(), found.table()), (stored.cost_table(), found.cost_table())):
         assert ours.to_markdown() == theirs.to_markdown()
-    assert reading(stored) == reading(found)
     for name in ("plot_frontier", "plot_probabilities", "plot_costs"):
         assert getattr(stored, name)().alt_text == getattr(found, name)().alt_text
     assert stored.notes == found.notes != []
