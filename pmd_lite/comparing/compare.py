@@ -69,7 +69,7 @@ def compare(
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), workers or max(1, len(_cores())), show, Imported(init) if init is not None else None,
+        overrides, Path(out), workers or _cores(), show, Imported(init) if init is not None else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,10 @@ def compare(
     return comparison
 
 
-def _cores() -> set[int]:
-    """The cores this process may use."""
+def _cores() -> int:
+    """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -156,18 +156,17 @@ class _Plan:
                 if not needs or entry.overrides:  # a method with settings of its own gets auxiliary runs of its own
                     first.append(self.job(entry, seed, "runs"))
                 else:
-                    auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
+                    auxiliaries = self._auxiliary_jobs(entry, seed)
                     first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
                     second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
         unique = {job["out"]: job for job in first}  # a tau=1 run may be auxiliary and in the table
         self._run([list(unique.values()), second], "runs", seeds)
 
-    def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
+    def _auxiliary_jobs(self, entry: Entry, seed: int) -> list[dict[str, Any]]:
         config = self.config(entry, seed)
-        tokenizer = self._tokenizer(corpus, config)
-        encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
+        encoded = encode_corpus(self.texts, self._tokenizer(config), config.model.max_len)
         jobs = []
-        for want in auxiliary.wanted(entry.row, corpus, config, encoded):
+        for want in auxiliary.wanted(entry.row, self.texts, config, encoded):
             if want.key.startswith("bilingual"):
                 options = {**self.corpus_options, "pairs": list(want.corpus.pairs)}
                 jobs.append({
@@ -195,21 +194,22 @@ class _Plan:
                     jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
         self._run([jobs], "equal-compute", self.seeds)
 
-    def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
+    def _tokenizer(self, config: Config) -> Tokenizer:
+        """The tokenizer of all runs, trained if there is none yet. Raises UserError when another one is there."""
         if self.start:
             return self.start.tokenizer
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
-            train_tokenizer(corpus, config.tokenizer).save(folder)
+            train_tokenizer(self.texts, config.tokenizer).save(folder)
         tokenizer = Tokenizer.load(folder)
-        if why := unlike(tokenizer, corpus, config.tokenizer):
+        if why := unlike(tokenizer, self.texts, config.tokenizer):
             raise UserError(f"{folder}: the tokenizer of this comparison differs from the one you ask for: "
                             f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
         return tokenizer
 
     def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int]) -> None:
         """Train wave after wave, and write down what was asked for and what failed."""
-        self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
+        self._tokenizer(self.config(self.entries[0], self.seeds[0]))
         failed: dict[str, str] = {}
         for wave in waves:
             jobs = sorted(wave, key=_length, reverse=True)
