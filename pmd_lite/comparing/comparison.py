@@ -137,7 +137,6 @@ class Comparison:
 
     def table(self, labels: Sequence[str] | None = None) -> Table:
         """Test BLEU with its spread over seeds, what differs from tau=1 beyond chance, chrF, dev loss, compute."""
-        scored = all("chrf" in system for system in self.systems.values())  # older files have no chrF
         rows: list[list[Cell]] = []
         for label in self.systems if labels is None else labels:
             system, points, losses = self._system(label), self.points(label), self.points(label, "dev_loss")
@@ -146,33 +145,37 @@ class Comparison:
             for of, values in (("mean", means), ("HRL", [p[1] for p in points]), ("LRL", [p[0] for p in points])):
                 tested = self.difference(label, of)
                 row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
-            row += [_spread([fmean(values.values()) for values in system["chrf"]])] if scored else []
+            row += [_spread([fmean(values.values()) for values in system["chrf"]])] if self._has_chrf else []
             row += [f"{fmean(loss[axis] for loss in losses):.2f}" for axis in (1, 0)]
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
-        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if scored else []),
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if self._has_chrf else []),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
         best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
         return Table(columns, rows, best=best, digits=1, caption=self._caption())
 
+    @property
+    def _has_chrf(self) -> bool:
+        """Files of older versions have no chrF."""
+        return all("chrf" in system for system in self.systems.values())
+
     def _caption(self) -> str:
         equal = "compute" if self.equal == "equal-compute" else "updates of each student"
-        marks = (
-            f"▲ or ▼ where p < {LEVEL:g} (paired bootstrap over seeds and sentences; one such mark in twenty is chance)"
-        )
+        marks = f"▲ or ▼ where p < {LEVEL:g} (paired bootstrap over seeds and sentences; chance gives one in twenty)"
         if len(self.seeds) == 1:
             marks = "one seed: no difference between methods can be told from one between seeds"
-        text = (
-            f"Corpus {self.corpus}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU and chrF, mean "
-        )
-        text += f"± standard deviation. diff: from {BASELINE}; {marks}. Losses: dev, nats per token. compute: of all "
-        text += f"students and auxiliary runs, {self._unit()} = 1"
-        if self.counted != COUNTED:
-            text += f"; counted: {self.counted}"
+        parts = [
+            f"Corpus {self.corpus}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU"
+            f"{' and chrF' if self._has_chrf else ''}, mean ± standard deviation",
+            f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
+            "Losses: dev, nats per token",
+            f"compute: of all students and auxiliary runs, {self._unit()} = 1"
+            f"{'' if self.counted == COUNTED else f'; counted: {self.counted}'}",
+        ]
         if lost := self._without_bleu():
-            text += f". -: no BLEU for {', '.join(lost)}, whose tokenizer was missing"
+            parts.append(f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing")
         if untested := self._data.get("untested"):
-            text += f". No diff with {', '.join(untested)}, whose tokenizer is not on this machine"
-        return text + self.caution
+            parts.append(f"No diff with {', '.join(untested)}, whose tokenizer is not on this machine")
+        return ". ".join(parts) + self.caution
 
     def _unit(self) -> str:
         """The method whose compute is 1."""

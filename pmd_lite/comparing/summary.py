@@ -138,7 +138,7 @@ class _Differences:
             return {}
         high, low = system.runs[0].groups
         stats = self._stats(system)
-        found = {}
+        tested = {}
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
             if all(pair in self._tokenizers for pair in pairs):
@@ -146,8 +146,8 @@ class _Differences:
                     [[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats)
                 )
                 difference = paired_bootstrap(base, other)
-                found[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
-        return found
+                tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
+        return tested
 
     def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
         """[seed] {pair: statistics of its test sentences}, for every pair that can be counted here."""

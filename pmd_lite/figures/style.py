@@ -191,8 +191,8 @@ def place_labels(
     limits of the axes must be final. Sizes are estimates in typographic points, which is enough to choose a side.
     """
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
-    box, dpi = ax.figure.bbox, ax.figure.dpi
-    width, height = (72 * inches for inches in paper or (0.85 * box.width / dpi, 0.85 * box.height / dpi))
+    whole, dpi = ax.figure.bbox, ax.figure.dpi
+    width, height = (72 * inches for inches in paper or (0.85 * whole.width / dpi, 0.85 * whole.height / dpi))
 
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
