@@ -12,6 +12,7 @@ from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
+"""Width of a bucket of source lengths, in tokens."""
 
 
 def translate_ids(
