@@ -36,9 +36,10 @@ class Comparison:
     {pair: value}), differences ({"mean", "HRL", "LRL": (BLEU minus that of tau=1, mark)}), steps and p ({pair:
     probability at each step}, first seed).
     compute: {method: {purpose: cost}} in multiples of the first method's total; counted says what is counted.
-    sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. equal: "runs" (equal updates) or
-    "equal-compute". failed: {run: why it failed}. notes: lines to print below the table. command: how to make it
-    again, "" if the file does not say. caution: what captions add when an older version made the runs.
+    sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
+    configuration that all runs share. equal: "runs" (equal updates) or "equal-compute". failed: {run: why it failed}.
+    notes: lines to print below the table. command: how to make it again, "" if the file does not say. caution: what
+    captions add when an older version made the runs.
     """
 
     def __init__(self, path: str | Path, folder: str = "runs"):
@@ -251,10 +252,10 @@ class Comparison:
         stem = "" if self.equal == "runs" else f"{self.equal}-"
         files = [self.path / f"{stem}{name}" for name in ("summary.json", "table.md", "costs.md")]
         write_json(files[0], self.summary())
-        notes = "".join(f"- {line}\n" for line in self.notes)
-        for file, text in zip(files[1:], (f"{self.table().to_markdown()}\n\n{notes}",
-                                          f"{self.cost_table().to_markdown()}\n"), strict=True):  # fmt: skip
-            write_atomic(file, lambda p, text=text: p.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        table = self.table().to_markdown() + "\n\n" + "".join(f"- {line}\n" for line in self.notes)
+        costs = self.cost_table().to_markdown() + "\n"
+        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8"))
+        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8"))
         figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
                    "costs": self.plot_costs()}  # fmt: skip
         for name, figure in figures.items():
