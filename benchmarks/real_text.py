@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pmd_lite as pmd
-from pmd_lite.comparing.comparison import Comparison, System
+from pmd_lite.comparing.summary import System, finished_systems
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import write_json
 from pmd_lite.evaluation.significance import sentence_stats
@@ -31,34 +32,33 @@ SHOWN = 4
 
 def lines_of(system: System, seed: int, pair: str) -> list[str]:
     """Translations of the test set by one system."""
-    file = system.runs[seed].path / "translations" / f"test.model_{system.student + 1}.{pair}.txt"
-    return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return system.runs[seed].translations(pair, system.student)
 
 
-def statistics(found: Comparison, labels: list[str]) -> dict[str, dict[str, list[str]]]:
+def statistics(corpus: Corpus, systems: list[System], labels: list[str]) -> dict[str, dict[str, list[str]]]:
     """{label: {pair: the counts of each sentence as text}} of some systems, first seed, largest and smallest pair."""
     return {
         system.label: {
             pair: [
                 " ".join(map(str, row))
                 for row in sentence_stats(
-                    lines_of(system, 0, pair), [trg for _, trg in found.corpus.test[pair]], split_pair(pair)[1]
+                    lines_of(system, 0, pair), [trg for _, trg in corpus.test[pair]], split_pair(pair)[1]
                 )
             ]
-            for pair in (found.corpus.pairs[0], found.corpus.pairs[-1])
+            for pair in (corpus.pairs[0], corpus.pairs[-1])
         }
-        for system in found.systems
+        for system in systems
         if system.label in labels
     }
 
 
-def examples(found: Comparison) -> list[dict[str, Any]]:
+def examples(corpus: Corpus, systems: list[System]) -> list[dict[str, Any]]:
     """The first SHOWN test sentences of every pair, with the translations of every system, first seed."""
     return [
         {"pair": pair, "source": source, "reference": reference,
-         "translations": {system.label: lines_of(system, 0, pair)[i] for system in found.systems}}
-        for pair in found.corpus.pairs
-        for i, (source, reference) in enumerate(found.corpus.test[pair][:SHOWN])
+         "translations": {system.label: lines_of(system, 0, pair)[i] for system in systems}}
+        for pair in corpus.pairs
+        for i, (source, reference) in enumerate(corpus.test[pair][:SHOWN])
     ]  # fmt: skip
 
 
@@ -73,8 +73,9 @@ def main() -> None:
     found = pmd.compare(words.corpus, METHODS, seeds=[1, 2, 3], preset_name="small", out=words.runs,
                         workers=words.workers, **SETTINGS)  # fmt: skip
     command = f"python -m benchmarks.real_text --corpus {words.corpus.name}"
-    summary = {**found.summary(), "command": command, "examples": examples(found),
-               "statistics": statistics(found, ["tau=1", "tau=5"])}  # fmt: skip
+    corpus, systems = pmd.load_corpus(words.corpus), finished_systems(words.runs)
+    summary = {**found.summary(), "command": command, "examples": examples(corpus, systems),
+               "statistics": statistics(corpus, systems, ["tau=1", "tau=5"])}  # fmt: skip
     write_json(words.out, summary)
     print(f"written: {words.out}\n", found.table().to_text(), sep="\n", file=sys.stdout)
 

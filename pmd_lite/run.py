@@ -1,4 +1,4 @@
-"""A run seen from outside: everything here is read from its directory, so any figure can be redrawn later."""
+"""A finished or unfinished run, read from its directory: curves, models, translations, scores and figures."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Run:
     def __init__(self, path: str | Path):
         """Raises UserError when `path` is not a run directory."""
         self.dir = RunDir(Path(path))
-        about = self.dir.config
-        self.config = Config.from_dict(about["config"])
-        self.method = get_method(about["method"], about["samplers"])
-        self.corpus: dict[str, Any] = about["corpus"]
+        written = self.dir.config
+        self.config = Config.from_dict(written["config"])
+        self.method = get_method(written["method"], written["samplers"])
+        self.corpus: dict[str, Any] = written["corpus"]
         self.pairs: list[str] = self.corpus["pairs"]
         self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
         self.labels = student_labels(self.method, self.config.tau)
@@ -73,7 +73,10 @@ class Run:
         return [m for m in self.dir.metrics() if m["event"] == "search" and m["student"] == student]
 
     def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
-        """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens."""
+        """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens.
+
+        Raises UserError for a field that the metrics lack.
+        """
         lines = self.evaluations(student)
         if lines and field not in lines[0]:
             raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
@@ -81,7 +84,7 @@ class Run:
 
     @property
     def passes(self) -> list[str]:
-        """In words: how long an epoch is, and how often each student has seen a sentence of each pair so far."""
+        """In words: the length of an epoch, and how often each student has seen a sentence of each pair so far."""
         last = [self.evaluations(student)[-1:] for student in range(len(self.labels))]
         if not all(last) or "epoch" not in last[0][0]:  # not evaluated yet, or an older run
             return []
@@ -91,14 +94,14 @@ class Run:
     @property
     def auxiliary(self) -> list[Run]:
         """The runs that this one learnt from (see `pmd_lite.auxiliary`)."""
-        memory = self.path / "auxiliary.json"
-        return [Run(place) for place in read_json(memory).values()] if memory.exists() else []
+        file = self.path / "auxiliary.json"
+        return [Run(path) for path in read_json(file).values()] if file.exists() else []
 
     @property
     def cost(self) -> dict[str, int]:
         """Multiply-adds up to the last evaluation, by purpose (see `training.cost`).
 
-        Raises UserError for a run of an older version, which counted otherwise.
+        Raises UserError for a run of an older version, which counted in another unit.
         """
         lines = [line for line in self.dir.metrics() if line["event"] == "eval"]
         return self._multiply_adds(lines[-1]) if lines else {}
@@ -107,23 +110,23 @@ class Run:
     def finished(self) -> dict[str, Any]:
         """How the run ended: reason, step, seconds, multiply_adds by purpose, parameters of one student.
 
-        Raises UserError while it has not.
+        Raises UserError while the run is unfinished.
         """
         return dict(read_json(self.path / "finished.json"))
 
     @property
     def compute(self) -> int:
-        """Multiply-adds of the whole run; times 2 these are its FLOPs. Raises UserError as `cost` and `finished` do."""
+        """Multiply-adds of the whole run; times 2 they are its FLOPs. Raises UserError as `cost` and `finished` do."""
         return sum(self._multiply_adds(self.finished).values())
 
     @property
     def compute_with_auxiliary(self) -> int:
-        """`compute`, and that of the runs it learnt from. Raises UserError as `compute` does."""
+        """`compute` plus that of the runs it learnt from. Raises UserError as `compute` does."""
         return sum(run.compute for run in (self, *self.auxiliary))
 
     @property
     def clock(self) -> tuple[int, int]:
-        """Updates of each student at the last evaluation, and those it was to make."""
+        """Updates of each student at the last evaluation, and those that were asked for."""
         last = self.evaluations()[-1]
         return last["step"], last["total"]
 
@@ -134,7 +137,7 @@ class Run:
 
     def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
         if "multiply_adds" not in line:
-            raise UserError(f"{self.path}: an older version counted what this run computed, in target tokens instead "
+            raise UserError(f"{self.path}: an older version counted the compute of this run, in target tokens instead "
                             "of multiply-adds. Train it anew to compare its compute")  # fmt: skip
         return dict(line["multiply_adds"])
 
@@ -143,7 +146,7 @@ class Run:
         rule = self.config.distill.resolved.best
 
         def value(line: dict[str, Any]) -> float:
-            if "dev_tokens" not in line:  # runs of before there was a choice
+            if "dev_tokens" not in line:  # an older run: there was no choice
                 return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
             return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
 
@@ -160,7 +163,8 @@ class Run:
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
         """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
         if not 0 <= student < len(self.labels):
-            raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0")
+            raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0 (model_1 is student "
+                            "0)")  # fmt: skip
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
         load_weights(model, self.dir.load_weights(student, which))
         return model.to(self._device).eval()
@@ -180,9 +184,9 @@ class Run:
         beam: int | None = None,
         model: Transformer | None = None,
     ) -> list[str]:
-        """Translate sentences of `pair` ("fr-en"); order is kept, an empty sentence stays empty.
+        """Translate sentences of `pair` ("fr-en"), in their order; an empty sentence stays empty.
 
-        Raises UserError for a pair the run was not trained on, a student that it has not, a beam below 1.
+        Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
         """
         if isinstance(sentences, str):
             raise UserError('translate takes a list of sentences: translate(["..."], pair)')
@@ -193,12 +197,12 @@ class Run:
         model, train = model or self.model(student), self.config.train
         rows = [i for i, text in enumerate(sentences) if text.strip()]
         sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
-        found = translate_ids(
+        translated = translate_ids(
             model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
         out = [""] * len(sentences)
-        for i, text in zip(rows, found, strict=True):
+        for i, text in zip(rows, translated, strict=True):
             out[i] = text
         return out
 
@@ -217,11 +221,11 @@ class Run:
     ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
-        Beside the translations (SPLIT.model_1.PAIR.txt) stand their sources and references (SPLIT.src.PAIR.txt,
-        SPLIT.ref.PAIR.txt): UTF-8, a sentence a line, for any other metric.
+        Sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt) go beside the translations
+        (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line.
 
         Args:
-            tokenize: the tokenizer of BLEU; by default that of the scores before, else the configuration's.
+            tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
         Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
         Raises: UserError on another corpus.
         """
@@ -235,7 +239,7 @@ class Run:
         return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize)
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
-        """Score the stored test translations again, for example with another tokenizer; writes scores.json.
+        """Score the stored test translations again, such as with another tokenizer; writes scores.json.
 
         Raises UserError on another corpus, and when there are no translations yet.
         """
@@ -281,14 +285,13 @@ class Run:
 
     @property
     def tokenize(self) -> Tokenize:
-        """What the test scores were asked to be tokenized with, or will be when there are none yet."""
-        asked = self.config.train.tokenize
-        there = (self.path / "scores.json").exists()
-        return read_json(self.path / "scores.json").get("tokenize", "auto") if there else asked
+        """The tokenizer that the test scores were asked for, or will be when there are none yet."""
+        file = self.path / "scores.json"
+        return read_json(file).get("tokenize", "auto") if file.exists() else self.config.train.tokenize
 
     @property
     def without_bleu(self) -> dict[str, str]:
-        """{pair: why it has no test BLEU}: its tokenizer was missing where it was scored."""
+        """{pair: why it has no test BLEU}: its tokenizer was missing on the machine that scored it."""
         return without_bleu(self.scores)
 
     def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
@@ -309,7 +312,7 @@ class Run:
         """Test BLEU per pair, with the averages over high- and low-resource pairs."""
         return bleu_table([self])
 
-    # ---- pictures
+    # ---- figures
 
     def plot_frontier(self, *others: Run) -> Figure:
         """This run's students, and those of other runs, on the plane of low- and high-resource BLEU."""

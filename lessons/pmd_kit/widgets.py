@@ -12,8 +12,8 @@ from typing import Any
 
 import ipywidgets as ipw
 
+from pmd_kit import pictures
 from pmd_lite.errors import UserError
-from pmd_lite.figures import plots
 from pmd_lite.figures.runs import frontier_of
 from pmd_lite.figures.style import LessonFigure, figure_html
 from pmd_lite.run import Run
@@ -61,7 +61,7 @@ def tau_slider(pairs: Sequence[str], sizes: Sequence[int]) -> ipw.VBox:
     """Eq. 2 for one temperature from 1 to 100, on a logarithmic slider, beside tau = 1."""
 
     def draw(tau: float) -> LessonFigure:
-        return plots.sampling_distribution(
+        return pictures.sampling_distribution(
             pairs, sizes, [1, round(tau, 1)], alt=f"Probability of each pair at tau=1 and at tau={tau:.1f}"
         )
 

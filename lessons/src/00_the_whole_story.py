@@ -29,10 +29,9 @@
 from pathlib import Path
 
 import pmd_lite as pmd
-from pmd_kit import l00, widgets
+from pmd_kit import l00, pictures, widgets
 from pmd_kit.notation import notation_table
 from pmd_lite.data.toy import explain
-from pmd_lite.figures import plots
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 
 # %% tags=["parameters"]
@@ -57,7 +56,7 @@ corpus = pmd.load_corpus("longtail")
 print(explain(world="longtail", i=3))
 
 # %%
-plots.sampling_distribution(
+pictures.sampling_distribution(
     corpus.pairs, corpus.sizes, [1, 5], alt="Probability of drawing each language pair: steep at tau=1, flat at tau=5"
 )
 

@@ -75,9 +75,9 @@ print(torch.allclose(softmax, temperature_probabilities(sizes, 5)))
 # ## The knob
 
 # %%
-from pmd_lite.figures import plots
+from pmd_kit import pictures
 
-plots.sampling_distribution(
+pictures.sampling_distribution(
     pairs, sizes, [1, 2, 5, math.inf],
     alt="Probability of each WMT-6 pair: falling steeply at tau=1, less at 2 and 5, level at infinity",
 )

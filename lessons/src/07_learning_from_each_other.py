@@ -422,9 +422,9 @@ Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"]
 # day:
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 before, now = stored.systems["tau=1"]["bleu"][0], single.bleu()
 print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(now.values()) / 6:.1f} here")
 

@@ -244,9 +244,9 @@ bleu_table([one, five, uni_run, bi_run])
 # $\alpha = 0.4$:
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 shown = ("tau=1", "tau=5", "uni-pmd", "bi-pmd")
 stored.table([label for label in stored.systems if label.split(" ")[0] in shown])

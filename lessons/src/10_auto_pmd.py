@@ -452,10 +452,10 @@ Table(["the common action differs from the pair's own", "searches", *log.pairs],
 # three seeds). Losses are dev losses. Compute is in multiples of that of $\tau=1$.
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.methods import METHODS
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 wanted = ("tau=1", "tau=5", "auto-pmd", "dynamic-md", "lsmd")
 labels = [label for label in stored.systems if label.split(" ")[0] in wanted]
 rows = []
@@ -463,7 +463,7 @@ for label, row in zip(labels, stored.table(labels).rows):
     method, _, rest = label.partition(" model_")
     student = int(rest[0]) - 1 if rest else 0
     paper = [scores.split("/")[student] for scores in METHODS[method].reported[2:]]
-    rows.append([label.split(" (")[0], *paper, row[1], row[3], row[5], *row[7:]])
+    rows.append([label.split(" (")[0], *paper, row[1], row[3], row[5], *row[-3:]])
 columns = ["", "M2O, paper", "O2M, paper", "ours", "HRL", "LRL", "HRL loss", "LRL loss", "compute"]
 Table(columns, rows, best=None, digits=1)
 

@@ -35,9 +35,9 @@ Table(["method", "sampler of each student", "in a few words", "from"], rows, bes
 # lesson 00. This lesson trains nothing. The next cell prints the command that made the file, in case you want to repeat it.
 
 # %%
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
-stored = StoredComparison.load(Path("results") / "compare_longtail.json")
+stored = Comparison.load(Path("results") / "compare_longtail.json")
 print(stored.command)
 pairs, sizes = list(stored.sizes), list(stored.sizes.values())
 print(stored.sizes, "seeds", stored.seeds)
@@ -264,7 +264,7 @@ for tiny in (0.5, 0.1, 0.01):
 # Here is what each sampler did in the stored comparison (first seed).
 
 # %%
-stored.probabilities()
+stored.plot_probabilities()
 
 # %%
 for label in ("tau=1", *stored.moving(), "tau=5"):
@@ -368,10 +368,10 @@ stored.table()
 
 # %%
 rivals = ["tau=1", "tau=5", *stored.moving(), "multi-distill", "lssd"]
-stored.frontier(highlight=rivals)
+stored.plot_frontier(highlight=rivals)
 
 # %%
-print(stored.reading())
+print(l12.comparison.reading(stored))
 
 # %% [markdown]
 # **What to notice.** Filled marks are this lesson's rivals. Hollow marks are the mutual methods and LSSD's other gates. It
@@ -392,7 +392,7 @@ print(stored.reading())
 # a running kernel you see only this figure.)
 
 # %%
-stored.card("multidds-s")
+l12.comparison.card(stored, "multidds-s")
 
 # %% tags=["widget"]
 l12.widgets.method_picker(stored, "multidds-s")
@@ -410,10 +410,10 @@ l12.widgets.method_picker(stored, "multidds-s")
 # second projection that a gate needs. Older files count target tokens times parameters.
 
 # %%
-stored.costs()
+stored.plot_costs()
 
 # %%
-updates = stored.equal_compute(["tau=1", "auto-pmd"])
+updates = l12.comparison.equal_compute(stored, ["tau=1", "auto-pmd"])
 chosen = [row for row in updates.rows if row[0] in {*rivals, "uni-pmd", "bi-pmd", "auto-pmd"}]
 Table(updates.columns, chosen, best=None, caption=updates.caption)
 

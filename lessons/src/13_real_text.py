@@ -23,12 +23,12 @@ import numpy as np
 
 import pmd_lite as pmd
 from pmd_kit import l12, l13
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.evaluation.tables import Table
 
 # %%
 results = Path("results") / "compare_tatoeba.json"
-stored, sentences = StoredComparison.load(results), l13.sentences.StoredSentences.load(results)
+stored, sentences = Comparison.load(results), l13.sentences.StoredSentences.load(results)
 print(stored.sizes)
 print("high-resource:", stored.groups[0], " low-resource:", stored.groups[1])
 print(stored.command, "| seeds", stored.seeds, "|", dict(stored.overrides))
@@ -193,7 +193,7 @@ Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, dig
 stored.table()
 
 # %%
-print(stored.reading())
+print(l12.comparison.reading(stored))
 
 # %% [markdown]
 # ## Who dominates
@@ -201,7 +201,7 @@ print(stored.reading())
 # The same systems on the plane of lesson 06.
 
 # %%
-stored.frontier(highlight=["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"])
+stored.plot_frontier(highlight=["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"])
 
 # %% [markdown]
 # In the next cell you can explore the same systems one at a time: which pairs a system trains on, when, and where that
@@ -217,7 +217,7 @@ l12.widgets.method_picker(stored, "auto-pmd model_2 (tau=5)")
 # the table above says in which unit; see lesson 12.)
 
 # %%
-stored.costs()
+stored.plot_costs()
 
 # %% [markdown]
 # ### Exercise 4: updates (3 minutes, difficulty 1)

@@ -274,7 +274,7 @@ l16.checks.SAMPLER.grade(MyResting, seed=16)
 # shuffle of the same probabilities. So `tau=5` and the placebo differ only by luck.
 
 # %%
-from pmd_lite.figures import plots
+from pmd_kit import pictures
 
 SAMPLERS["resting"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"])
 SAMPLERS["placebo"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"], sharpness=0.0)
@@ -283,7 +283,7 @@ rested, placebo = (pmd.train(corpus, "tau=5", samplers=[name], out=runs_in / nam
                    for name in ("resting", "placebo"))  # fmt: skip
 steps, p = rested.curve("p")
 ranges = ", ".join(f"{pair} {min(values):.2f} to {max(values):.2f}" for pair, values in p.items())
-plots.probabilities_over_time(steps, p, alt=f"Probability of each pair over the updates: {ranges}")
+pictures.probabilities_over_time(steps, p, alt=f"Probability of each pair over the updates: {ranges}")
 
 # %%
 standing(("tau=5", five, 0), ("placebo", placebo, 0), ("resting", rested, 0))

@@ -152,7 +152,7 @@ def show(
 
 def draw(seen: list[Run], scored: list[Run]) -> None:
     """Draw what there is to draw of each run, and the frontier of all scored ones, into RUN/figures."""
-    from pmd_lite.figures.plots import save_figure
+    from pmd_lite.figures.style import save_figure
 
     for run in seen:
         folder = run.path / "figures"
@@ -223,7 +223,7 @@ def compare(
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
                 workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
-    print("\n".join(found.said_beside()))
+    print("\n".join(found.notes))
     print()
     print(found.cost_table().to_text())
     print(f"\nTables and figures: {out}")

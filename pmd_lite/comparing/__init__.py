@@ -1,1 +1,1 @@
-"""Many runs side by side: how they are asked for, trained, read and stored."""
+"""Many runs side by side: asking for them, training them, reading and storing their results."""

@@ -13,6 +13,7 @@ from pmd_lite import auxiliary
 from pmd_lite.api import load_corpus
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import Entry, parse_entry
+from pmd_lite.comparing.summary import finished_run
 from pmd_lite.config import Config, configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
@@ -48,43 +49,47 @@ def compare(
 
     Args:
         corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
-        methods: names of the method table, each with changes of its own if you like, such as
+        methods: names of the method table, each with settings of its own if you like, such as
             "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
-        out: directory of the comparison. Give the same command again after an interruption: finished runs are not
-            repeated, the others continue. More methods or seeds can be added later.
-        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as it
-            gets for the multiply-adds of `reference` (`training.cost` says what is counted; auxiliary runs are), with
-            warm-up in proportion. What a method costs per update is measured first, by its run at equal tokens with
-            the first seed.
-        reference: the method whose compute all get; by default the first of `methods`.
+        seeds: every method is trained once with each of them.
+        preset_name: the configuration that all runs begin with: "toy", "small", "ted8" or "wmt6".
+        out: directory of the comparison. After an interruption give the same command again: finished runs are not
+            repeated, the others continue. You can add methods and seeds later.
+        equal: "tokens" trains all methods for the same number of updates. "compute" gives each as many updates as the
+            multiply-adds of `reference` allow (see `training.cost`; auxiliary runs count), with warm-up in proportion.
+            The cost of an update is measured first, by a run at equal tokens with the first seed.
+        reference: the method whose compute all methods get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
+        corpus_options: see `corpus`.
         init: an imported checkpoint that all runs start from, as in `train`.
+        show: print how far the runs are.
         overrides: fields of the configuration for all runs.
-    Returns: the comparison, also readable later as `Comparison(out)`. A run that fails is left out and reported.
-    Raises: UserError when the request makes no sense; nothing has been trained then.
+    Returns: the comparison; `Comparison(out)` reads it again later. A run that fails is left out and reported.
+    Raises: UserError when the request makes no sense (before anything is trained), or when no method has finished.
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), workers or max(1, len(_cores())), show, Imported(init) if init is not None else None,
+        overrides, Path(out), workers or _cores(), show, Imported(init) if init is not None else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
-    results = plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
+    plan.run_at_equal_tokens(plan.seeds if equal == "tokens" else plan.seeds[:1])
     if equal == "compute":
-        results = plan.run_at_equal_compute(results, reference or methods[0])
-    results.save()
-    return results
+        plan.run_at_equal_compute(reference or methods[0])
+    comparison = Comparison(plan.out, "runs" if equal == "tokens" else "equal-compute")
+    comparison.save()
+    return comparison
 
 
-def _cores() -> set[int]:
-    """The cores this process may use."""
+def _cores() -> int:
+    """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything that a comparison was asked for."""
+    """Everything that the caller of `compare` asked for."""
 
     corpus: str
     corpus_options: dict[str, Any]
@@ -98,19 +103,19 @@ class _Plan:
     start: Imported | None
 
     def check(self, reference: str) -> None:
-        """Whatever can be known to be wrong before hours of training."""
+        """Raises UserError for every mistake that can be found before hours of training."""
         texts = [entry.text for entry in self.entries]
         if not texts or not self.seeds:
             raise UserError("compare takes at least one method and one seed")
         if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
             raise UserError("a method or a seed is named twice")
         if reference and reference not in texts:
-            raise UserError(f"reference={reference!r} is none of the methods: {', '.join(texts)}")
+            raise UserError(f"reference={reference!r} is not one of the methods: {', '.join(texts)}")
         for entry in self.entries:
             one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
             if entry.row and one != other:
-                raise UserError(f"{entry.text}: all rows of a comparison have one tokenizer, and its settings differ "
-                                f"from those of {texts[0]}. Give them to all rows with --set")  # fmt: skip
+                raise UserError(f"{entry.text}: all methods of a comparison share one tokenizer, but its settings "
+                                f"differ from those of {texts[0]}. Give them to all methods with --set")  # fmt: skip
         wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
         if len(wanted) > 1:
             raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
@@ -138,32 +143,30 @@ class _Plan:
 
     @property
     def _common(self) -> dict[str, Any]:
-        """Arguments of `train` for every run: one vocabulary, and one start."""
+        """Arguments of `train` that all runs share: one vocabulary, and one start."""
         return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
 
-    def run_at_equal_tokens(self, seeds: Sequence[int]) -> Comparison:
-        """Auxiliary runs and those that need none first, then those that learn from them; the longest first."""
+    def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
+        """Train auxiliary runs and runs that need none, then the runs that learn from them; the longest first."""
         first: list[Job] = []
         second: list[Job] = []
         for seed in seeds:
             for entry in self.entries:
                 needs = needed_runs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
-                if not needs or entry.overrides:  # with settings of its own a method takes auxiliary runs of its own
+                if not needs or entry.overrides:  # a method with settings of its own gets auxiliary runs of its own
                     first.append(self.job(entry, seed, "runs"))
                 else:
-                    auxiliaries = self._auxiliary_jobs(entry, self.texts, seed)
+                    auxiliaries = self._auxiliary_jobs(entry, seed)
                     first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
                     second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
-        mains = {entry.path(self.out / "runs", seed) for entry in self.entries for seed in seeds}
-        unique = {job["out"]: job for job in first}  # a tau=1 run may be both a row of the table and auxiliary
-        return self._run([list(unique.values()), second], "runs", seeds, mains)
+        unique = {job["out"]: job for job in first}  # a tau=1 run may be auxiliary and in the table
+        self._run([list(unique.values()), second], "runs", seeds)
 
-    def _auxiliary_jobs(self, entry: Entry, corpus: Corpus, seed: int) -> list[dict[str, Any]]:
+    def _auxiliary_jobs(self, entry: Entry, seed: int) -> list[dict[str, Any]]:
         config = self.config(entry, seed)
-        tokenizer = self._tokenizer(corpus, config)
-        encoded = encode_corpus(corpus, tokenizer, config.model.max_len)
+        encoded = encode_corpus(self.texts, self._tokenizer(config), config.model.max_len)
         jobs = []
-        for want in auxiliary.wanted(entry.row, corpus, config, encoded):
+        for want in auxiliary.wanted(entry.row, self.texts, config, encoded):
             if want.key.startswith("bilingual"):
                 options = {**self.corpus_options, "pairs": list(want.corpus.pairs)}
                 jobs.append({
@@ -177,34 +180,36 @@ class _Plan:
                 jobs.append(self.job(parse_entry(text), seed, "runs"))
         return jobs
 
-    def run_at_equal_compute(self, measured: Comparison, reference: str) -> Comparison:
-        """Each method for as many updates as the compute of `reference` buys it."""
-        found = {entry.text: run for entry in self.entries if (run := measured.run(entry, self.seeds[0]))}
-        if reference not in found:
-            raise UserError(f"{reference} did not finish, so there is no compute to give to all; see {self.out}")
-        budget, jobs = found[reference].compute_with_auxiliary, []
+    def run_at_equal_compute(self, reference: str) -> None:
+        """Train each method for as many updates as it gets for the compute of `reference`."""
+        folder, seed = self.out / "runs", self.seeds[0]
+        measured = {entry.text: run for entry in self.entries if (run := finished_run(folder, entry, seed))}
+        if reference not in measured:
+            raise UserError(f"{reference} did not finish, so its compute is not known; see {self.out}")
+        budget, jobs = measured[reference].compute_with_auxiliary, []
         for entry in self.entries:
-            if entry.text in found:
-                steps, total = _affordable(found[entry.text], budget), found[entry.text].clock[1]
+            if run := measured.get(entry.text):
                 for seed in self.seeds:
-                    config = auxiliary.of_length(self.config(entry, seed), steps, total)
+                    config = auxiliary.of_length(self.config(entry, seed), _affordable(run, budget), run.clock[1])
                     jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
-        return self._run([jobs], "equal-compute", self.seeds, {job["out"] for job in jobs})
+        self._run([jobs], "equal-compute", self.seeds)
 
-    def _tokenizer(self, corpus: Corpus, config: Config) -> Tokenizer:
+    def _tokenizer(self, config: Config) -> Tokenizer:
+        """The tokenizer of all runs, trained if there is none yet. Raises UserError when another one is there."""
         if self.start:
             return self.start.tokenizer
         folder = self.out / "tokenizer"
         if not (folder / "tokenizer.json").exists():
-            train_tokenizer(corpus, config.tokenizer).save(folder)
+            train_tokenizer(self.texts, config.tokenizer).save(folder)
         tokenizer = Tokenizer.load(folder)
-        if why := unlike(tokenizer, corpus, config.tokenizer):
-            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one asked for: "
+        if why := unlike(tokenizer, self.texts, config.tokenizer):
+            raise UserError(f"{folder}: the tokenizer of this comparison differs from the one you ask for: "
                             f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
         return tokenizer
 
-    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int], mains: set[Path]) -> Comparison:
-        self._tokenizer(self.texts, self.config(self.entries[0], self.seeds[0]))
+    def _run(self, waves: Sequence[Sequence[Job]], folder: str, seeds: Sequence[int]) -> None:
+        """Train wave after wave, and write down what was asked for and what failed."""
+        self._tokenizer(self.config(self.entries[0], self.seeds[0]))
         failed: dict[str, str] = {}
         for wave in waves:
             jobs = sorted(wave, key=_length, reverse=True)
@@ -218,17 +223,16 @@ class _Plan:
             "overrides": self.overrides, "init": str(self.start.path) if self.start else None,
             "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
         })  # fmt: skip
-        return Comparison(self.out, folder)
 
 
 def _affordable(run: Run, budget: int) -> int:
-    """Updates that `budget` multiply-adds buy: all but the preparations grows with them, evaluations included."""
+    """Updates for `budget` multiply-adds: all costs but the preparations grow with updates, evaluations included."""
     fixed, made = run.cost["prepare"], run.clock[0]
     return max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
 
 
 def _length(job: Job) -> float:
-    """A guess of how long a run takes, so that the longest begin first."""
+    """A guess of how long a run takes, for starting the longest first."""
     row, config = METHODS.get(str(job["method"])), job["preset_name"]
     students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
     searches = "20 rho" in (row.passes if row else "")

@@ -1,58 +1,86 @@
-"""What a comparison found, read from its directory: tables, significance, costs, figures."""
+"""What a comparison measured, in tables and figures: from its runs, or from its summary.json without them."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from pmd_lite.api import load_corpus
-from pmd_lite.comparing.entries import Entry, parse_entry
-from pmd_lite.config import Tokenize
-from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import split_pair
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.comparing.summary import BASELINE, summarise
+from pmd_lite.disk import write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
-from pmd_lite.evaluation.scoring import METRICS, one_line, said_beside, tokenizers_used
-from pmd_lite.evaluation.significance import Difference, SentenceStats, paired_bootstrap, sentence_stats
+from pmd_lite.evaluation.significance import LEVEL
 from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
-from pmd_lite.evaluation.tokenizers import missing_scorers
-from pmd_lite.run import Run
 from pmd_lite.training.cost import COUNTED, PURPOSES
-from pmd_lite.training.rundir import FORMAT
+from pmd_lite.training.rundir import caution
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pmd_lite.figures.style import LessonFigure
 
-BASELINE = "tau=1"
-
-
-@dataclass(frozen=True)
-class System:
-    """One student of one entry, over all seeds."""
-
-    label: str
-    entry: Entry
-    student: int
-    runs: tuple[Run, ...]
+FORMERLY = (
+    "as older versions did, target tokens (once for a forward pass, three times with the backward pass) times all "
+    "parameters; without second projections, top-k caches and the length of greedy translations"
+)
+"""What stored compute counts where the file does not say."""
+_MEASURES = ("bleu", "chrf", "dev_loss")
 
 
 class Comparison:
-    """The finished runs of `pmd_lite.compare` in one directory."""
+    """The systems of `pmd_lite.compare` side by side. Shows itself as its table.
+
+    systems: {label: plain data of one student}, in the order of the methods: method, bleu, chrf and dev_loss ([seed]
+    {pair: value}), differences ({"mean", "HRL", "LRL": (BLEU minus that of tau=1, mark)}), steps and p ({pair:
+    probability at each step}, first seed).
+    compute: {method: {purpose: cost}} in multiples of the first method's total; counted says what is counted.
+    sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
+    configuration that all runs share. equal: "runs" (equal updates) or "equal-compute". failed: {run: why it failed}.
+    notes: lines to print below the table. command: how to make it again, "" if the file does not say. caution: what
+    captions add when an older version made the runs.
+    """
 
     def __init__(self, path: str | Path, folder: str = "runs"):
-        """folder: "runs" (equal tokens) or "equal-compute". Raises UserError when there is no such comparison."""
-        self.path = Path(path)
-        about: dict[str, Any] = read_json(self.path / f"{folder}.json")
-        self.about, self.folder = about, folder
-        self.entries: list[Entry] = [parse_entry(text) for text in about["methods"]]
-        self.seeds: list[int] = about["seeds"]
-        self.failed: dict[str, str] = about["failed"]
+        """Read the runs of a comparison in its directory and test the differences.
+
+        folder: "runs" (equal updates) or "equal-compute". Raises UserError when there is no such comparison, when no
+        method has finished with all seeds, or when BLEU was counted with different tokenizers.
+        """
+        self._hold(Path(path), summarise(Path(path), folder))
+
+    @classmethod
+    def load(cls, file: str | Path) -> Comparison:
+        """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
+        self = cls.__new__(cls)
+        try:
+            self._hold(Path(file).parent, json.loads(Path(file).read_text(encoding="utf-8")))
+            for label in self.systems:
+                self.points(label), self.cost(label), self.curve(label), self.difference(label, "mean")
+        except (OSError, ValueError, KeyError, TypeError, UserError) as error:
+            raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
+                            "python -m pmd_lite compare writes") from None  # fmt: skip
+        return self
+
+    def _hold(self, path: Path, data: dict[str, Any]) -> None:
+        self.path, self._data = path, data
+        self.corpus: str = data["corpus"]
+        self.sizes: dict[str, int] = data["sizes"]
+        self.seeds: list[int] = data["seeds"]
+        self.equal: str = data["equal"]
+        self.groups: list[list[str]] = data["groups"]
+        self.overrides: dict[str, Any] = data["overrides"]
+        self.systems: dict[str, dict[str, Any]] = {
+            system["label"]: {**system, **{of: _numbers(system[of]) for of in _MEASURES if of in system}}
+            for system in data["systems"]
+        }
+        self.compute: dict[str, dict[str, float]] = data["costs"]
+        self.counted: str = data.get("counted", FORMERLY)
+        self.command: str = data.get("command", "")
+        self.failed: dict[str, str] = data.get("failed", {})
+        self.notes: list[str] = data.get("notes", [])
+        self.caution = caution(data)
 
     def __repr__(self) -> str:
         return repr(self.table())
@@ -60,277 +88,174 @@ class Comparison:
     def _repr_html_(self) -> str:
         return self.table().to_html()
 
-    def run(self, entry: Entry, seed: int) -> Run | None:
-        """The finished and scored run, or None."""
-        path = entry.path(self.path / self.folder, seed)
-        return Run(path) if (path / "scores.json").exists() else None
+    # ---- numbers
 
-    @cached_property
-    def systems(self) -> list[System]:
-        """Every student that all seeds have, in the order of the methods."""
-        found = []
-        for entry in self.entries:
-            runs = [run for run in (self.run(entry, seed) for seed in self.seeds) if run is not None]
-            if len(runs) == len(self.seeds):
-                for student, label in enumerate(runs[0].labels):
-                    plain = len(runs[0].labels) == 1 or (not entry.overrides and entry.samplers is None)
-                    name = label if plain and len(runs[0].labels) > 1 else entry.text
-                    if not plain:
-                        name = f"{entry.text}: {label.split(' ', 1)[1]}"
-                    found.append(System(name, entry, student, tuple(runs)))
-        if not found:
-            raise UserError(f"{self.path}: no method has finished with all seeds; failed: {self.failed or 'none'}")
-        self._check_tokenizers(found)
-        return found
+    def points(self, label: str, of: str = "bleu") -> list[tuple[float, float]]:
+        """(LRL, HRL) of every seed: mean "bleu" or mean "dev_loss"; nan where a pair has no BLEU."""
+        means = [mean_by_group(values, self.groups) for values in self._system(label)[of]]
+        return [(low, high) for high, low in means]
 
-    def _check_tokenizers(self, systems: Sequence[System]) -> None:
-        """Raises UserError when somebody has scored some of the runs with another tokenizer."""
-        seen: dict[str, dict[str, Path]] = {}
-        for run in (run for system in systems for run in system.runs):
-            for pair, name in tokenizers_used(run.scores).items():
-                seen.setdefault(pair, {})[name] = run.path
-        for pair, names in seen.items():
-            if len(names) > 1:
-                where = ", ".join(f"{name} in {path}" for name, path in names.items())
-                raise UserError(f"BLEU of {pair} was counted with {where}: such scores cannot be compared. Score all "
-                                "runs alike: python -m pmd_lite evaluate RUN --tokenize NAME")  # fmt: skip
+    def mean_point(self, label: str) -> tuple[float, float]:
+        """(LRL, HRL) BLEU, mean over seeds."""
+        low, high = zip(*self.points(label), strict=True)
+        return fmean(low), fmean(high)
 
-    @cached_property
-    def _lost(self) -> dict[str, str]:
-        """{pair: reason} of pairs whose BLEU some run lacks."""
-        runs = [run for system in self.systems for run in system.runs]
-        return {pair: reason for run in runs for pair, reason in run.without_bleu.items()}
+    def curve(self, label: str) -> tuple[Sequence[int], Mapping[str, Sequence[float]]]:
+        """Steps, and the probability of each pair at each of them (first seed)."""
+        system = self._system(label)
+        return system["steps"], system["p"]
 
-    @cached_property
-    def corpus(self) -> Corpus:
-        """The corpus of all runs."""
-        return load_corpus(self.about["corpus"], **self.about["corpus_options"])
+    def cost(self, label: str) -> float:
+        """Compute of the method that this system belongs to, auxiliary runs included; the first method's is 1.
+
+        nan when an older version counted it in another unit.
+        """
+        by_purpose = self.compute.get(self._system(label)["method"])
+        return math.nan if by_purpose is None else sum(by_purpose.values())
+
+    def difference(self, label: str, of: str) -> tuple[float, str] | None:
+        """BLEU minus the baseline's over "mean" (all pairs), "HRL" or "LRL", and its mark; None if not tested."""
+        tested = self._system(label)["differences"].get(of)
+        return None if tested is None else (float(tested[0]), str(tested[1]))
+
+    def moving(self) -> list[str]:
+        """Systems whose sampler is not a fixed temperature."""
+        return [label for label, system in self.systems.items()
+                if "unimax" in label or any(len(set(values)) > 1 for values in system["p"].values())]  # fmt: skip
+
+    def _system(self, label: str) -> Mapping[str, Any]:
+        if label not in self.systems:
+            raise UserError(f"No system is called {label!r}. There are {', '.join(self.systems)}.")
+        return self.systems[label]
+
+    def _without_bleu(self) -> list[str]:
+        """Pairs that some run has no BLEU for."""
+        lost = {pair for system in self.systems.values() for run in system["bleu"] for pair in run
+                if math.isnan(run[pair])}  # fmt: skip
+        return [pair for pair in self.sizes if pair in lost]
 
     # ---- tables
 
-    def table(self) -> Table:
-        """Mean test BLEU with its spread over seeds, what differs from tau=1 by more than chance, dev loss, compute."""
+    def table(self, labels: Sequence[str] | None = None) -> Table:
+        """Test BLEU with its spread over seeds, what differs from tau=1 beyond chance, chrF, dev loss, compute."""
         rows: list[list[Cell]] = []
-        totals = {text: sum(by_purpose.values()) for text, by_purpose in self.costs().items()}
-        for system in self.systems:
-            differences = self.differences(system)
-            cells: list[Cell] = [system.label]
-            for name in ("mean", "HRL", "LRL"):
-                cells.append(_spread([self._bleu(run, system.student)[name] for run in system.runs]))
-                difference = differences.get(name)
-                mark = difference.mark if difference and len(self.seeds) > 1 else ""
-                cells.append(f"{difference.delta:+.1f} {mark}".strip() if difference else "")
-            cells.append(_spread([fmean(run.measured("chrf", system.student).values()) for run in system.runs]))
-            losses = [self._dev_loss(run, system.student) for run in system.runs]
-            cells += [mean_spread([loss[name] for loss in losses]) for name in ("HRL", "LRL")]
-            cells.append(f"{totals[system.entry.text]:.2f}" if system.entry.text in totals else "-")
-            rows.append(cells)
-        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", "chrF", "HRL loss", "LRL loss",
-                   "compute"]  # fmt: skip
-        best: dict[str, Best] = {"BLEU": "max", "HRL": "max", "LRL": "max", "chrF": "max", "HRL loss": "min",
-                                 "LRL loss": "min"}  # fmt: skip
-        return Table(columns, rows, best=best, digits=2, caption=self._caption())
-
-    def _caption(self) -> str:
-        equal = "compute" if self.folder == "equal-compute" else "updates of each student"
-        base = self.baseline.label if self.baseline else "none"
-        marks = "▲ ▼ where p < .05 (paired bootstrap over seeds and sentences; of twenty such marks one is chance)"
-        if len(self.seeds) == 1:
-            marks = "one seed: no difference between methods can be told from one between seeds"
-        if self._lost:
-            marks += f". -: no BLEU for {', '.join(self._lost)}, whose tokenizer was missing"
-        if self._stats_lost:
-            marks += f". No diff with {', '.join(self._stats_lost)}, whose tokenizer is not on this machine"
-        return (
-            f"Corpus {self.corpus.name}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU, mean ± "
-            f"standard deviation; chrF likewise. diff: from {base}; {marks}. Losses: dev, nats per token. compute: of "
-            f"all students and auxiliary runs, {self._unit()} = 1"
-        )
+        for label in self.systems if labels is None else labels:
+            system, points, losses = self._system(label), self.points(label), self.points(label, "dev_loss")
+            means = [fmean(values.values()) for values in system["bleu"]]
+            row: list[Cell] = [label]
+            for of, values in (("mean", means), ("HRL", [p[1] for p in points]), ("LRL", [p[0] for p in points])):
+                tested = self.difference(label, of)
+                row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
+            row += [_spread([fmean(values.values()) for values in system["chrf"]])] if self._has_chrf else []
+            row += [f"{fmean(loss[axis] for loss in losses):.2f}" for axis in (1, 0)]
+            rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if self._has_chrf else []),
+                   "HRL loss", "LRL loss", "compute"]  # fmt: skip
+        best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
+        return Table(columns, rows, best=best, digits=1, caption=self._caption())
 
     @property
-    def baseline(self) -> System | None:
-        """The tau=1 model, if it was compared."""
-        return next((system for system in self.systems if system.entry.text == BASELINE), None)
+    def _has_chrf(self) -> bool:
+        """Files of older versions have no chrF."""
+        return all("chrf" in system for system in self.systems.values())
 
-    def differences(self, system: System) -> dict[str, Difference]:
-        """BLEU differences from the baseline: mean over all pairs, over high- and low-resource ones.
-
-        A mean over a pair whose BLEU is missing, or cannot be counted on this machine, is left out.
-        """
-        base = self.baseline
-        if base is None or system is base:
-            return {}
-        high, low = system.runs[0].groups
-        found = {}
-        for name, group in (("mean", self.corpus.pairs), ("HRL", high), ("LRL", low)):
-            pairs = [pair for pair in self.corpus.pairs if pair in group]  # in the order in which chance is drawn
-            if not any(pair in self._lost or pair in self._stats_lost for pair in pairs):
-                theirs, ours = ([[of[pair] for pair in pairs] for of in self._stats(one)] for one in (base, system))
-                found[name] = paired_bootstrap(theirs, ours)
-        return found
-
-    @cached_property
-    def _tokenizers(self) -> dict[str, Tokenize]:
-        """The tokenizer behind each pair's BLEU, the same in all runs."""
-        used = {pair: name for system in self.systems for run in system.runs
-                for pair, name in tokenizers_used(run.scores).items()}  # fmt: skip
-        return {pair: cast(Tokenize, used.get(pair, "auto")) for pair in self.corpus.pairs}
-
-    @cached_property
-    def _stats_lost(self) -> list[str]:
-        """Pairs with a BLEU that was counted on another machine, by a tokenizer that this one lacks."""
-        return [pair for pair, name in self._tokenizers.items()
-                if pair not in self._lost and missing_scorers([pair], name)]  # fmt: skip
-
-    def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
-        """For each seed: {pair: statistics}, without the pairs that cannot be counted."""
-        cache: dict[str, list[dict[str, SentenceStats]]] = self.__dict__.setdefault("_stats_cache", {})
-        if system.label not in cache:
-            cache[system.label] = [
-                {
-                    pair: sentence_stats(
-                        run.translations(pair, system.student),
-                        [one_line(trg) for _, trg in self.corpus.test[pair]],
-                        split_pair(pair)[1],
-                        name,
-                    )
-                    for pair, name in self._tokenizers.items()
-                    if pair not in self._lost and pair not in self._stats_lost
-                }
-                for run in system.runs
-            ]
-        return cache[system.label]
-
-    def _bleu(self, run: Run, student: int) -> dict[str, float]:
-        bleu = run.bleu(student)
-        high, low = mean_by_group(bleu, run.groups)
-        return {"mean": fmean(bleu.values()), "HRL": high, "LRL": low}
-
-    def _dev_loss(self, run: Run, student: int) -> dict[str, float]:
-        high, low = mean_by_group(run.best_dev_loss(student), run.groups)
-        return {"HRL": high, "LRL": low}
-
-    # ---- cost
-
-    def costs(self) -> dict[str, dict[str, float]]:
-        """For every method: compute by purpose, and that of its auxiliary runs, as multiples of the first method's.
-
-        Methods whose runs an older version counted in another unit are left out.
-        """
-        firsts = {system.entry.text: system.runs[0] for system in self.systems}
-        known = {text: run for text, run in firsts.items() if all(one.counted for one in (run, *run.auxiliary))}
-        unit = next((run.compute_with_auxiliary for run in known.values()), 1)
-        return {
-            text: {
-                **{purpose: n / unit for purpose, n in run.cost.items()},
-                "auxiliary": (run.compute_with_auxiliary - run.compute) / unit,
-            }
-            for text, run in known.items()
-        }
+    def _caption(self) -> str:
+        equal = "compute" if self.equal == "equal-compute" else "updates of each student"
+        marks = f"▲ or ▼ where p < {LEVEL:g} (paired bootstrap over seeds and sentences; chance gives one in twenty)"
+        if len(self.seeds) == 1:
+            marks = "one seed: no difference between methods can be told from one between seeds"
+        parts = [
+            f"Corpus {self.corpus}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU"
+            f"{' and chrF' if self._has_chrf else ''}, mean ± standard deviation",
+            f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
+            "Losses: dev, nats per token",
+            f"compute: of all students and auxiliary runs, {self._unit()} = 1"
+            f"{'' if self.counted == COUNTED else f'; counted: {self.counted}'}",
+        ]
+        if lost := self._without_bleu():
+            parts.append(f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing")
+        if untested := self._data.get("untested"):
+            parts.append(f"No diff with {', '.join(untested)}, whose tokenizer is not on this machine")
+        return ". ".join(parts) + self.caution
 
     def _unit(self) -> str:
         """The method whose compute is 1."""
-        return next(iter(self.costs()), "nothing")
+        return next(iter(self.compute), "nothing")
 
     def cost_table(self) -> Table:
         """Compute by purpose, updates and minutes of each method."""
+        purposes, updates = [*PURPOSES, "auxiliary"], self._data.get("updates", {})
         rows: list[list[Cell]] = []
-        costs, purposes = self.costs(), [*PURPOSES, "auxiliary"]
-        for text, runs in {system.entry.text: system.runs for system in self.systems}.items():
-            minutes = mean_spread([run.finished["seconds"] / 60 for run in runs])
-            by_purpose = costs.get(text)
+        for method in dict.fromkeys(system["method"] for system in self.systems.values()):
             spent: list[Cell] = ["-"] * (len(purposes) + 1)
-            if by_purpose is not None:
-                spent = [*(by_purpose[purpose] for purpose in purposes), sum(by_purpose.values())]
-            rows.append([text, *spent, int(runs[0].finished["step"]), minutes])
+            if by_purpose := self.compute.get(method):
+                spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
+            minutes = self._data.get("minutes", {}).get(method)
+            rows.append([method, *spent, updates.get(method), mean_spread(minutes) if minutes else None])
         caption = (
-            f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {COUNTED}. Minutes: its own run, one "
-            "core, others beside it"
+            f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {self.counted}. Minutes: its own run, "
+            "one core, others beside it"
         )
-        if len(costs) < len(rows):
+        if len(self.compute) < len(rows):
             caption += ". -: counted in another unit by an older version; train anew"
-        return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2, caption=caption)
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2,
+                     caption=caption + self.caution)  # fmt: skip
 
     # ---- figures and files
 
+    def plot_frontier(
+        self, highlight: Sequence[str] = (), labels: Sequence[str] | None = None
+    ) -> LessonFigure | None:  # fmt: skip
+        """Every system, or those named, on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
+
+        highlight: names whose marks are filled; without any, all are.
+        """
+        from pmd_lite.figures.comparisons import frontier_many
+
+        if self._without_bleu():
+            return None
+        chosen = list(self.systems if labels is None else labels)
+        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label in chosen for x, y in [self.mean_point(label)])
+        alt = f"Test BLEU of small and large pairs, mean over {len(self.seeds)} seeds. {text}"
+        return frontier_many({label: self.points(label) for label in chosen}, alt=alt, highlight=highlight,
+                             baseline=BASELINE if BASELINE in chosen else None)  # fmt: skip
+
+    def plot_probabilities(self, labels: Sequence[str] | None = None) -> LessonFigure | None:
+        """Sampling probabilities over training, first seed; by default of all samplers but fixed temperatures.
+
+        None when there is no such sampler.
+        """
+        from pmd_lite.figures.comparisons import probability_panels
+
+        curves = {label: self.curve(label) for label in (self.moving() if labels is None else labels)}
+        ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
+                         for label, (_, p) in curves.items())  # fmt: skip
+        alt = f"Probability of each pair over training. At the end {ends}"
+        return probability_panels(curves, alt=alt) if curves else None
+
+    def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure | None:
+        """Compute of each method, or of those named, by purpose; None if none is known in today's unit."""
+        from pmd_lite.figures.comparisons import cost_bars
+
+        costs = {method: self.compute[method] for method in (self.compute if methods is None else methods)}
+        text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in costs.items())
+        return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}") if costs else None
+
     def summary(self) -> dict[str, Any]:
-        """All that tables and figures show, as plain JSON: small enough to keep and to redraw without the runs."""
-        high, low = self.systems[0].runs[0].groups
-        systems = []
-        for system in self.systems:
-            steps, p = system.runs[0].curve("p", system.student)
-            differences = {name: [round(d.delta, 2), d.mark if len(self.seeds) > 1 else ""]
-                           for name, d in self.differences(system).items()}  # fmt: skip
-            systems.append({
-                "label": system.label, "method": system.entry.text,
-                "bleu": [_rounded(run.bleu(system.student)) for run in system.runs],
-                "chrf": [_rounded(run.measured("chrf", system.student)) for run in system.runs],
-                "dev_loss": [_rounded(run.best_dev_loss(system.student)) for run in system.runs],
-                "differences": differences, "steps": steps,
-                "p": {pair: [round(x, 4) for x in values] for pair, values in p.items()},
-            })  # fmt: skip
-        costs = {text: _rounded(by_purpose) for text, by_purpose in self.costs().items()}
-        return {"corpus": self.corpus.name, "sizes": dict(zip(self.corpus.pairs, self.corpus.sizes, strict=True)),
-                "seeds": self.seeds, "equal": self.folder, "overrides": self.about["overrides"],
-                "preset": self.about["preset"], "groups": [list(high), list(low)], "systems": systems,
-                "format": FORMAT, "costs": costs, "counted": COUNTED, "notes": self.said_beside()}  # fmt: skip
-
-    def said_beside(self) -> list[str]:
-        """Every signature behind the table once, and why a BLEU is missing: lines to print below it."""
-        return said_beside((run.scores for system in self.systems for run in system.runs), list(METRICS))
-
-    def plot_frontier(self) -> Figure | None:
-        """Every system on the plane of low- and high-resource BLEU; None when some pair has no BLEU."""
-        from pmd_lite.figures import comparisons
-
-        if self._lost:
-            return None
-        points = {system.label: [run.point(system.student) for run in system.runs] for system in self.systems}
-        means = {label: [sum(axis) / len(axis) for axis in zip(*at, strict=True)] for label, at in points.items()}
-        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
-        alt = f"Average test BLEU of low- and high-resource pairs, mean over {len(self.seeds)} seeds. {text}"
-        base = self.baseline
-        return comparisons.frontier_many(points, alt=alt, baseline=base.label if base else None)
-
-    def plot_probabilities(self) -> Figure | None:
-        """Sampling probabilities over training of every sampler that changes them, first seed; None if none does."""
-        from pmd_lite.figures import comparisons
-
-        curves = {}
-        for system in self.systems:
-            steps, p = system.runs[0].curve("p", system.student)
-            if any(len(set(values)) > 1 for values in p.values()) or "unimax" in system.label:
-                curves[system.label] = (steps, p)
-        if not curves:
-            return None
-        ends = "; ".join(f"{name}: " + ", ".join(f"{pair} {v[-1]:.2f}" for pair, v in p.items())
-                         for name, (_, p) in curves.items())  # fmt: skip
-        return comparisons.probability_panels(curves, alt=f"Probability of each pair over training. At the end {ends}")
-
-    def plot_costs(self) -> Figure | None:
-        """Compute of each method by purpose; None if no run's is known in today's unit."""
-        from pmd_lite.figures import comparisons
-
-        costs = self.costs()
-        if not costs:
-            return None
-        text = "; ".join(f"{name} {sum(by.values()):.2f}" for name, by in costs.items())
-        return comparisons.cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
+        """All that tables and figures show, as summary.json holds it: enough to redraw them without the runs."""
+        return self._data
 
     def save(self) -> list[Path]:
         """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files."""
-        from pmd_lite.figures.plots import save_figure
+        from pmd_lite.figures.style import save_figure
 
-        stem = "" if self.folder == "runs" else f"{self.folder}-"
-        write_json(self.path / f"{stem}summary.json", self.summary())
-        files = [self.path / f"{stem}summary.json"]
-        for name, table in (("table", self.table()), ("costs", self.cost_table())):
-            target = self.path / f"{stem}{name}.md"
-            text = table.to_markdown() + "\n"
-            if name == "table":
-                text += "\n" + "".join(f"- {line}\n" for line in self.said_beside())
-            write_atomic(target, lambda p, text=text: p.write_text(text, encoding="utf-8"))  # type: ignore[misc]
-            files.append(target)
+        stem = "" if self.equal == "runs" else f"{self.equal}-"
+        files = [self.path / f"{stem}{name}" for name in ("summary.json", "table.md", "costs.md")]
+        write_json(files[0], self.summary())
+        table = self.table().to_markdown() + "\n\n" + "".join(f"- {line}\n" for line in self.notes)
+        costs = self.cost_table().to_markdown() + "\n"
+        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8"))
+        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8"))
         figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
                    "costs": self.plot_costs()}  # fmt: skip
         for name, figure in figures.items():
@@ -339,9 +264,9 @@ class Comparison:
         return files
 
 
-def _rounded(values: Mapping[str, float]) -> dict[str, float | None]:
-    """For JSON, which has no nan."""
-    return {name: None if math.isnan(value) else round(value, 4) for name, value in values.items()}
+def _numbers(runs: Sequence[Mapping[str, float | None]]) -> list[dict[str, float]]:
+    """[seed] {pair: value}, with nan where the file has null."""
+    return [{pair: math.nan if value is None else value for pair, value in run.items()} for run in runs]
 
 
 def _spread(values: Sequence[float]) -> Cell:

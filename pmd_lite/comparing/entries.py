@@ -1,4 +1,4 @@
-"""The rows of a comparison, as people write them: "auto-pmd samplers=tau=1,chi-ibr steps=3000"."""
+"""The methods of a comparison as users write them: "auto-pmd samplers=tau=1,chi-ibr steps=3000"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmd_lite.methods import Method, get_method
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with its samplers and the settings that only it has."""
+    """A method with its samplers and its own settings."""
 
     text: str
     method: str
@@ -28,14 +28,14 @@ class Entry:
         return get_method(self.method, self.samplers)
 
     def path(self, folder: Path, seed: int) -> Path:
-        """Where its run with this seed lies."""
+        """The directory of its run with this seed."""
         return folder / f"{re.sub(r'[^A-Za-z0-9=.,_-]+', '_', self.text)}-seed{seed}"
 
 
 def parse_entry(text: str) -> Entry:
     """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
 
-    Raises UserError when a word is not of this form.
+    Raises UserError when a word does not have this form.
     """
     method, *words = text.split() or [""]
     values = parse_settings(words)
@@ -44,7 +44,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
-    """["steps=1000", "dropout=0.2"] -> {"steps": 1000, "dropout": 0.2}. Raises UserError for another form."""
+    """["steps=1000", "dropout=0.2"] -> {"steps": 1000, "dropout": 0.2}. Raises UserError for other words."""
     values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")

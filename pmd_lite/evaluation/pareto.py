@@ -14,13 +14,19 @@ Point = Sequence[float]
 
 
 def dominates(a: Point, b: Point) -> bool:
-    """True if a is at least as good as b everywhere and better somewhere. A point never dominates itself."""
+    """True if a is at least as good as b everywhere and better somewhere. A point never dominates itself.
+
+    Raises UserError for points that cannot be compared: no coordinates, different dimensions or nan.
+    """
     _check_points([a, b])
     return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
 
 
 def pareto_front(points: Sequence[Point]) -> list[int]:
-    """Indices, in the order given, of the points that no other point dominates. Equal points stay together."""
+    """Indices, in the order given, of the points that no other point dominates. Equal points are all kept.
+
+    Raises UserError as `dominates` does.
+    """
     _check_points(points)
     return [i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)]
 
@@ -28,9 +34,9 @@ def pareto_front(points: Sequence[Point]) -> list[int]:
 def hypervolume(points: Sequence[Point], reference: Point) -> float:
     """Volume of the region that the points dominate above the reference, exact in any dimension.
 
-    The space is cut into slices along the last axis; the points that reach a slice dominate in it a region of one
-    dimension less. Points not above the reference in every coordinate add nothing. Meant for tens of points: the work
-    grows with (number of points) ** (dimension - 1).
+    The space is cut into slices along the last axis. Within a slice, the points that reach it dominate a region of one
+    dimension less. Points that are not above the reference in every coordinate add nothing. Meant for tens of points:
+    the work grows with (number of points) ** (dimension - 1).
     """
     _check_points([*points, reference])
     inside = [tuple(p) for p in points if all(x > r for x, r in zip(p, reference, strict=True))]
@@ -52,17 +58,29 @@ def _volume(points: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -
     return total
 
 
-def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split pairs into (high-resource, low-resource) by training size.
+def by_size(sizes: Sequence[int]) -> list[int]:
+    """Indices from the largest size to the smallest; of equal sizes the earlier index comes first."""
+    return sorted(range(len(sizes)), key=lambda pair: (-sizes[pair], pair))
 
-    The larger half is high-resource, and with an odd number of pairs the middle one too; equal sizes go by name. This
-    gives fr, de, zh | et, ro, tr on WMT-6 and halves of four on TED-8. Both groups run from large to small.
+
+def larger_half(sizes: Sequence[int]) -> list[int]:
+    """Indices of the high-resource pairs, largest first; with an odd number of pairs the middle one belongs to them.
+
+    sizes: training sentences per pair. Of equal sizes the earlier index counts as the larger.
+    """
+    return by_size(sizes)[: math.ceil(len(sizes) / 2)]
+
+
+def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split pairs into (high-resource, low-resource) by training size, each from large to small: see `larger_half`.
+
+    This gives fr, de, zh | et, ro, tr on WMT-6 and halves of four on TED-8. Raises UserError when there are no pairs.
     """
     if not sizes:
         raise UserError("There are no language pairs to split into high- and low-resource ones.")
-    ordered = sorted(sizes, key=lambda pair: (-sizes[pair], pair))
-    middle = math.ceil(len(ordered) / 2)
-    return tuple(ordered[:middle]), tuple(ordered[middle:])
+    pairs, numbers = list(sizes), list(sizes.values())
+    ordered, high = by_size(numbers), len(larger_half(numbers))
+    return tuple(pairs[i] for i in ordered[:high]), tuple(pairs[i] for i in ordered[high:])
 
 
 def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> tuple[float, ...]:
@@ -83,7 +101,7 @@ def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) 
 
 
 def _check_points(points: Sequence[Point]) -> None:
-    """NaN compares false with everything, so that a failed run would look undominated: refuse it."""
+    """Refuse nan above all: it compares false with everything, so a failed run would look undominated."""
     if len({len(p) for p in points}) > 1:
         raise UserError(f"Points of different dimensions ({sorted({len(p) for p in points})}) cannot be compared.")
     if any(len(p) == 0 for p in points):

@@ -12,7 +12,7 @@ from pmd_lite.evaluation.tables import Cell, Table
 
 
 class Scored(Protocol):
-    """What the tables read of a run."""
+    """What the tables and figures read of a run (`pmd_lite.run.Run` has all of it)."""
 
     pairs: list[str]
     labels: list[str]
@@ -20,21 +20,17 @@ class Scored(Protocol):
     @property
     def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(high-resource, low-resource) pairs."""
-        ...
 
     @property
     def scores(self) -> Scores:
         """Test scores."""
-        ...
 
     @property
     def without_bleu(self) -> Mapping[str, str]:
         """{pair: why it has no test BLEU}."""
-        ...
 
     def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
         """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
-        ...
 
 
 def bleu_table(runs: Sequence[Scored]) -> Table:
@@ -45,14 +41,14 @@ def bleu_table(runs: Sequence[Scored]) -> Table:
 def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
     """One row for each student of each run: a test score per pair, averages of all, high- and low-resource pairs.
 
-    A pair without a score is "-", and so is every average that it belongs to; the caption says which.
+    A pair without a score is "-", and so is every average over it; the caption names these pairs.
     """
     rows: list[list[Cell]] = []
     for run in runs:
         for student, label in enumerate(run.labels):
-            found = run.measured(metric, student)
-            high, low = mean_by_group(found, run.groups)
-            numbers = [*found.values(), sum(found.values()) / len(found), high, low]
+            by_pair = run.measured(metric, student)
+            high, low = mean_by_group(by_pair, run.groups)
+            numbers = [*by_pair.values(), sum(by_pair.values()) / len(by_pair), high, low]
             rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
     columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
     caption = f"Test {METRICS[metric]} (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
@@ -60,7 +56,7 @@ def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
 
 
 def _notes(runs: Sequence[Scored]) -> str:
-    """What a reader of a table of BLEU must know: missing scores, and tokenizers that differ between runs."""
+    """What the caption of a BLEU table must add: missing scores, and tokenizers that differ between runs."""
     lost = list(dict.fromkeys(pair for run in runs for pair in run.without_bleu))
     used: dict[str, set[str]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""The scores of a run as plain data: what scores.json holds, and what is to be said beside the numbers."""
+"""The scores of a run as plain data: what scores.json holds, and the notes that belong below a table of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, token
 
 Metric = Literal["bleu", "chrf"]
 METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
-"""{field of a score: what it is called in print}."""
+"""{field of a score: its name in print}."""
 Scores = dict[str, dict[str, dict[str, Any]]]
 """{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
 None and a reason."""
@@ -25,7 +25,7 @@ def one_line(text: str) -> str:
 
 
 def score_pair(hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize) -> dict[str, Any]:
-    """Scores of one pair's translations (see `Scores`). A missing tokenizer costs the BLEU of this pair alone.
+    """Scores of one pair's translations (see `Scores`). If a tokenizer is missing, only this pair has no BLEU.
 
     Raises UserError as `corpus_bleu` does for lists that cannot be scored.
     """
@@ -37,7 +37,7 @@ def score_pair(hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: To
 
 
 def without_bleu(scores: Scores) -> dict[str, str]:
-    """{pair: reason} of every pair that some model has no BLEU for."""
+    """{pair: reason} for every pair that lacks the BLEU of some model."""
     return {
         pair: score.get("reason", "it was not scored")
         for of in scores.values() for pair, score in of.items() if score["bleu"] is None
@@ -45,7 +45,7 @@ def without_bleu(scores: Scores) -> dict[str, str]:
 
 
 def tokenizers_used(scores: Scores) -> dict[str, str]:
-    """{pair: the tokenizer that its BLEU was counted with}, of those pairs that have a signature."""
+    """{pair: the tokenizer behind its BLEU}, for the pairs that have a signature."""
     return {
         pair: tokenizer_of(score["signature"])
         for of in scores.values() for pair, score in of.items() if score.get("signature")
@@ -53,7 +53,7 @@ def tokenizers_used(scores: Scores) -> dict[str, str]:
 
 
 def is_stale(scores: Scores, tokenize: Tokenize) -> bool:
-    """Whether the same translations would be scored otherwise now: with another tokenizer, or one missing before."""
+    """Whether scoring the same translations now would differ: another tokenizer, or one that was missing before."""
     used, lost = tokenizers_used(scores), list(without_bleu(scores))
     if any(name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()):
         return True
@@ -62,15 +62,15 @@ def is_stale(scores: Scores, tokenize: Tokenize) -> bool:
 
 def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:
     """Lines to print below a table: every signature once, with its pairs, and every missing BLEU with its reason."""
-    found = list(all_scores)
+    runs = list(all_scores)
     signatures: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         field = "signature" if metric == "bleu" else f"{metric}_signature"
-        for pair, score in (one for scores in found for of in scores.values() for one in of.items()):
+        for pair, score in (one for scores in runs for of in scores.values() for one in of.items()):
             if score.get(field):
                 signatures.setdefault((METRICS[metric], score[field]), []).append(pair)
     reasons: dict[str, list[str]] = {}
-    for pair, reason in (one for scores in found for one in without_bleu(scores).items()):
+    for pair, reason in (one for scores in runs for one in without_bleu(scores).items()):
         reasons.setdefault(reason, []).append(pair)
     lines = []
     for (name, signature), pairs in signatures.items():

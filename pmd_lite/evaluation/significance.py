@@ -1,8 +1,7 @@
 """Is one system better than another, over several seeds and pairs? A paired hierarchical bootstrap of mean test BLEU.
 
 Mean test BLEU is corpus BLEU of every pair, averaged over pairs and then over seeds. It has two sources of chance:
-which sentences are in the test set, and which seed a model was trained with. Both are drawn anew here;
-`compare_systems` in bleu.py draws sentences alone, for one set of translations per system.
+which sentences are in the test set, and which seed a model was trained with. Both are resampled here.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from numpy.typing import NDArray
 
 from pmd_lite.config import Tokenize
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.bleu import _check_lines
+from pmd_lite.evaluation.bleu import check_lines
 from pmd_lite.evaluation.tokenizers import bleu_metric
 
 SentenceStats = NDArray[np.int64]
 """[sentence, 10]: matched n-grams for n = 1..4, n-grams of the translation for n = 1..4, its length, the reference's.
 
-Summed over sentences they are all that corpus BLEU depends on. One array per system, seed and pair.
+Corpus BLEU depends only on their sums over sentences. One array per system, seed and pair.
 """
 
 ORDERS = 4
 LEVEL = 0.05
-_BLOCK = 250  # resamples at a time: the counts of all of them need 8 bytes for each resample and sentence
+_BLOCK = 250  # resamples at a time: their counts take 8 bytes for each resample and sentence
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,16 @@ class Difference:
 
 def sentence_stats(
     hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokenize: Tokenize = "auto"
-) -> SentenceStats:  # fmt: skip
+) -> SentenceStats:
     """BLEU's statistics of each translation against its reference, [sentence, 10].
 
     tokenize: the tokenizer; "auto" is the one that fits the language.
     Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
     tokenizer is not installed.
     """
-    _check_lines(hyps, refs, "translations")
+    check_lines(hyps, refs)
     metric = bleu_metric(trg_lang, tokenize)
-    metric.effective_order = True  # changes scores of sentences, not their counts; without it sacreBLEU logs a warning
+    metric.effective_order = True  # changes no counts; without it sacreBLEU logs a warning
     scores = [metric.sentence_score(hyp, [ref]) for hyp, ref in zip(hyps, refs, strict=True)]
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores], dtype=np.int64)
 
@@ -87,46 +86,43 @@ def paired_bootstrap(
     other: Sequence[Sequence[SentenceStats]],
     n: int = 1000,
     seed: int = 12345,
-    pairs: Sequence[int] | None = None,
 ) -> Difference:
     """Difference in mean test BLEU, `other` minus `base`, with an interval and a p-value from n resamples.
 
     base[s][p], other[s][p]: statistics of pair p in the model of seed s. The two systems must have the same seeds, in
-    the same order, and all models the same test sentences. pairs: the pairs to average over, all by default; give
-    those of one group to test high- or low-resource pairs alone.
+    the same order, and all models the same test sentences. Give the pairs of one group to test that group alone.
 
-    Each resample draws sentences with replacement, per pair and the same for both systems and all seeds, and, when
-    there are several seeds, all but one of their number with replacement: drawing all of them would make the spread of
-    a mean over m seeds too small by (m - 1) / m (McCarthy and Snowden 1985).
+    Each resample draws the sentences of every pair with replacement, the same for both systems and all seeds. When
+    there are m > 1 seeds, it also draws m - 1 of them with replacement: drawing m would make the variance of a mean
+    over m seeds too small by the factor (m - 1) / m (McCarthy and Snowden 1985).
     p_value = 2 min(share of differences <= 0, share >= 0), at most 1, with 1 added to every count so that it is
     never 0; a system compared with itself gets 1.
 
-    What it covers: another test set of the same kind and another training with the same data. What it does not cover:
-    other data, other hyperparameters, another way to choose the checkpoint. With a single seed only sentences are
-    drawn, and the answer is about these two models, not about their methods. With three seeds the spread over seeds is
-    rough: if all three differences have the same sign, as happens to equally good methods once in four times, no draw
-    of seeds turns it. Simulated equally good methods with three seeds were marked in none of 100 comparisons where
-    seeds did not matter and in 11 where they mattered more than sentences. Nothing is corrected for testing many
-    systems.
+    It covers another test set of the same kind, and another training run on the same data. It does not cover other
+    data, other hyperparameters, or another way to choose the checkpoint. With a single seed only sentences are drawn:
+    the answer is about these two models, not about their methods. With three seeds the spread over seeds is rough: if
+    all three differences have the same sign (equally good methods do this once in four times), no draw of seeds changes
+    the sign. Among 100 simulated comparisons of equally good methods with three seeds, none was marked where seeds did
+    not matter, and 11 where seeds mattered more than sentences. Nothing is corrected for testing many systems.
 
-    Raises UserError for unequal numbers of seeds, pairs or sentences, for different references, and for n < 1,
-    seed < 0 or an unknown pair.
+    Raises UserError for unequal numbers of seeds, pairs or sentences, for different references, and for n < 1 or
+    seed < 0.
     """
-    chosen = _check(base, other, n, seed, pairs)
-    seeds = len(base)
+    _check(base, other, n, seed)
+    seeds, pairs = len(base), len(base[0])
     rng = np.random.default_rng(seed)
     draws = max(1, seeds - 1)
     weights = rng.multinomial(draws, np.full(seeds, 1 / seeds), size=n) / draws  # [resample, seed]
     observed = np.zeros(seeds)
     drawn = np.zeros((n, seeds))
-    for pair in chosen:
+    for pair in range(pairs):
         both = [[np.asarray(system[s][pair], dtype=np.float64) for s in range(seeds)] for system in (base, other)]
         stats = np.stack([np.stack(system) for system in both])  # [system, seed, sentence, 10]
-        observed += _gain(stats.sum(axis=2)) / len(chosen)
+        observed += _gain(stats.sum(axis=2)) / pairs
         for start in range(0, n, _BLOCK):
             rows = min(_BLOCK, n - start)
             counts = _draw_sentences(rng, rows, stats.shape[2])
-            drawn[start : start + rows] += _gain(counts @ stats).T / len(chosen)
+            drawn[start : start + rows] += _gain(counts @ stats).T / pairs
     deltas = np.round((weights * drawn).sum(axis=1), 9)  # equal scores may differ in the last bit
     low, high = np.quantile(deltas, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((deltas <= 0).sum()), int((deltas >= 0).sum()))
@@ -141,20 +137,16 @@ def _gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _draw_sentences(rng: np.random.Generator, rows: int, sentences: int) -> NDArray[np.float64]:
-    """How often each sentence is drawn in each resample: [resample, sentence]; each row sums to `sentences`."""
+    """[resample, sentence] how often each sentence is drawn; each row sums to `sentences`."""
     picks = rng.integers(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
     counts = np.bincount(picks.ravel(), minlength=rows * sentences)
-    return counts.reshape(rows, sentences).astype(np.float64)  # floats multiply much faster, and whole numbers exactly
+    return counts.reshape(rows, sentences).astype(np.float64)  # floats multiply faster, and exactly here
 
 
 def _check(
-    base: Sequence[Sequence[SentenceStats]],
-    other: Sequence[Sequence[SentenceStats]],
-    n: int,
-    seed: int,
-    pairs: Sequence[int] | None,
-) -> list[int]:
-    """The pairs to average over; raises UserError unless everything can be compared."""
+    base: Sequence[Sequence[SentenceStats]], other: Sequence[Sequence[SentenceStats]], n: int, seed: int
+) -> None:
+    """Raises UserError unless everything can be compared."""
     if n < 1 or seed < 0:
         raise UserError(f"The bootstrap needs n of 1 or more and seed of 0 or more; n = {n} and seed = {seed} given.")
     if not base or len(base) != len(other):
@@ -173,7 +165,3 @@ def _check(
                 )
             if (stats[:, -1] != np.asarray(first)[:, -1]).any():
                 raise UserError(f"Pair {pair}: references differ in length. Score all models on the same test set.")
-    chosen = list(range(known)) if pairs is None else list(pairs)
-    if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= pair < known for pair in chosen):
-        raise UserError(f"pairs = {chosen}: give different numbers from 0 to {known - 1}, at least one.")
-    return chosen

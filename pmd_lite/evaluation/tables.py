@@ -29,7 +29,10 @@ Cell = str | float | int | Spread | None
 
 
 def mean_spread(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation (divisor n - 1) over runs with different seeds; prints as "21.3 ± 0.2"."""
+    """Mean and sample standard deviation (divisor n - 1) over runs with different seeds; prints as "21.3 ± 0.2".
+
+    Raises UserError for no values.
+    """
     numbers = [float(v) for v in values]
     if not numbers:
         raise UserError("The mean of no values was asked for; give the scores of at least one run.")
@@ -43,9 +46,10 @@ class Table:
 
     columns: column names. rows: one sequence of cells per row; a cell is text, a score (float or Spread), a count
     (int, printed with thousands separators) or None for "not measured" (printed "-").
-    best: "max" or "min" marks the best score in every column of scores, ties included; a mapping does so for the
-    columns it names only; None marks nothing. Counts and text are never marked.
-    digits: decimals of a score. caption: one line that says what the table shows.
+    best: "max" or "min" marks the best score in every column of scores, ties included; a mapping marks only the columns
+    that it names; None marks nothing. Counts and text are never marked.
+    digits: decimals of a score. caption: one line that says what the table shows. Raises UserError when rows
+    and columns do not fit, or `best` names no column.
     """
 
     columns: Sequence[str]
@@ -122,12 +126,12 @@ class Table:
         return space + text if self._is_numeric(column) else text + space
 
     def _marked(self) -> set[tuple[int, int]]:
-        """(row, column) of the best scores. Scores that print alike are equally good, whatever their later digits."""
+        """(row, column) of the best scores. Scores that print alike count as equal."""
         marked: set[tuple[int, int]] = set()
         for c, name in enumerate(self.columns):
             rule = self.best.get(name) if isinstance(self.best, Mapping) else self.best
             scores = {r: s for r, row in enumerate(self.rows) if (s := _score(row[c], self.digits)) is not None}
-            if rule is None or len(scores) < 2:  # the best of one is no news
+            if rule is None or len(scores) < 2:  # among one score there is no best
                 continue
             top = max(scores.values()) if rule == "max" else min(scores.values())
             marked |= {(r, c) for r, score in scores.items() if score == top}
@@ -135,7 +139,7 @@ class Table:
 
 
 def _score(cell: Cell, digits: int) -> float | None:
-    """The number a cell competes with, rounded as it is printed; None for text, counts and nan."""
+    """The number of a cell, rounded as it is printed; None for text, counts and nan, which are never marked."""
     number = cell.mean if isinstance(cell, Spread) else cell
     if isinstance(number, Integral) or not isinstance(number, Real) or math.isnan(number):
         return None
@@ -156,7 +160,7 @@ def _format(cell: Cell, digits: int) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Keep a cell one cell: no bar may end it, no line break, star or angle bracket may start markup."""
+    """Escape what would end a cell (a bar) or start markup (a star, an angle bracket, a line break)."""
     for sign, safe in (("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("<", "&lt;"), ("\n", " ")):
         text = text.replace(sign, safe)
     return text

@@ -1,20 +1,20 @@
 """Which sacreBLEU tokenizer counts the words of a target language, and whether this machine has it.
 
-BLEU needs words, and 13a finds them between spaces: a sentence in a script without spaces between words is one long
-word to it, right or wrong as a whole. So the tokenizer follows from the script that a language is written in:
+BLEU needs words, and the tokenizer 13a splits at spaces. In a script without spaces between words it takes a sentence
+for one long word, right or wrong as a whole. So the tokenizer follows from the script of the language:
 
 * Which scripts are written without spaces between words: Unicode Standard Annex 14 (Line Breaking, revision 51), line
   breaking classes ID (Han, kana, Yi), SA ("complex context": Thai, Lao, Myanmar, Khmer, Tai Le, New Tai Lue, Tai Tham,
   Tai Viet, Ahom) and AK, AS (Balinese, Javanese, Batak, Cham); and Tibetan, whose tsheg, of class BA, separates
   syllables, not words.
 * Which language is written in which script: CLDR 49, likelySubtags.xml and the three-letter aliases of
-  supplementalMetadata.xml. So Javanese ("jv") is Latin, as it is written today; "jv_java" names the other script.
+  supplementalMetadata.xml. So Javanese ("jv") counts as Latin, its script of today; "jv_java" names the other script.
 
 Languages in Chinese characters are scored with "zh", Japanese with "ja-mecab", Korean with "ko-mecab": sacreBLEU's own
 defaults, and the field's convention. All other scripts without spaces are scored with "char", every character a word:
-it needs neither a download nor a package, so a score cannot fail for want of a network. "flores200" (spBLEU; pieces of
-one sentencepiece model for 200 languages; NLLB Team 2022) is closer to words, but sacreBLEU downloads its model at the
-first use; ask for it by name. Scores of two tokenizers cannot be compared, whatever the language.
+it needs neither a download nor a package, so a score cannot fail because there is no network. "flores200" (spBLEU:
+pieces of one sentencepiece model for 200 languages; NLLB Team 2022) is closer to words, but sacreBLEU downloads its
+model at the first use; ask for it by name. Scores of two tokenizers cannot be compared, whatever the language.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ _SCRIPTS = {
     "Batk": ("char", "btd btm"),
     "Cham": ("char", "cjm"),
 }  # fmt: skip
-"""{ISO 15924 script: (tokenizer, the languages that CLDR takes to be written in it)}."""
-_SPACED = ("Latn", "Cyrl", "Arab")  # what a suffix may name instead, such as nan_latn
+"""{ISO 15924 script: (tokenizer, the languages that CLDR lists under it)}."""
+_SPACED = ("Latn", "Cyrl", "Arab")  # scripts that a suffix may name instead, such as nan_latn
 _BY_SCRIPT = {script: tokenizer for script, (tokenizer, _) in _SCRIPTS.items()} | dict.fromkeys(_SPACED, "13a")
 _BY_LANGUAGE = {code: tokenizer for tokenizer, codes in _SCRIPTS.values() for code in codes.split()}
 _NAMES = ("13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none")
 
 
 class MissingScorer(UserError):
-    """The BLEU tokenizer of a language cannot be had on this machine."""
+    """This machine lacks the BLEU tokenizer of a language."""
 
 
 def tokenizer_for(trg_lang: str, tokenize: Tokenize = "auto") -> str:
     """Name of the sacreBLEU tokenizer for one target language: `tokenize`, or with "auto" that of its script.
 
-    "zh_cn" counts as "zh"; a suffix that names a script ("zh_hant", "nan_latn", "khm_Khmr") decides. Languages that
-    stand in no table here are written with spaces and take mteval's 13a.
+    "zh_cn" counts as "zh"; a suffix that names a script ("zh_hant", "nan_latn", "khm_Khmr") decides. All languages that
+    are not in the table above get mteval's 13a: they are written with spaces.
 
-    Raises UserError for a language pair: "en-zh" must not silently be scored as if it were not Chinese.
+    Raises UserError for a language pair: otherwise "en-zh" would silently be scored as if it were not Chinese.
     """
     if not trg_lang or "-" in trg_lang:
         raise UserError(f'"{trg_lang}" is not one target language. Give the language alone, for example "zh".')
@@ -112,26 +112,23 @@ def bleu_metric(trg_lang: str, tokenize: Tokenize = "auto") -> BLEU:
 def missing_scorers(pairs: Sequence[str], tokenize: Tokenize) -> dict[str, str]:
     """{pair: why it would have no BLEU here, and what to do}; empty when every pair can be scored.
 
-    Each tokenizer is loaded for it, so that one which has to be downloaded is there afterwards.
+    This loads every tokenizer, so one that has to be downloaded is on this machine afterwards.
     """
-    by_name: dict[str, str] = {}
-    found = {}
-    for pair in pairs:
-        language = split_pair(pair)[1]
+    problems: dict[str, str] = {}  # {tokenizer: why it cannot be loaded, "" if it can}
+    for language in (split_pair(pair)[1] for pair in pairs):
         name = tokenizer_for(language, tokenize)
-        if name not in by_name:
+        if name not in problems:
             try:
                 bleu_metric(language, tokenize)
-                by_name[name] = ""
+                problems[name] = ""
             except MissingScorer as error:
-                by_name[name] = str(error)
-        if by_name[name]:
-            found[pair] = by_name[name]
-    return found
+                problems[name] = str(error)
+    why = {pair: problems[tokenizer_for(split_pair(pair)[1], tokenize)] for pair in pairs}
+    return {pair: problem for pair, problem in why.items() if problem}
 
 
 def check_scorers(pairs: Sequence[str], tokenize: Tokenize) -> None:
-    """Raises UserError when a pair could not be scored on this machine: to be asked before hours of training."""
+    """Raises UserError when this machine could not score a pair: call it before hours of training."""
     missing = missing_scorers(pairs, tokenize)
     if missing:
         raise UserError(f"{', '.join(missing)}: {'. '.join(dict.fromkeys(missing.values()))}")

@@ -1,4 +1,4 @@
-"""Ids in, text out: batches sentences of similar length and searches for their translations."""
+"""Ids in, text out: sentences of similar length are translated in one batch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
+"""Width of a bucket of source lengths, in tokens."""
 
 
 def translate_ids(
@@ -31,12 +32,12 @@ def translate_ids(
         model: in eval mode.
         sources: ids of each sentence, encoder tag and EOS included.
         limit: longest source and target in tokens; a longer source is cut, with a warning.
-        budget: padded source tokens in one batch at the most.
+        budget: largest number of padded source tokens in a batch.
     """
-    found = search(
+    hypotheses = search(
         model, sources, pair, tokenizer, limit=limit, budget=budget, beam=beam, length_penalty=length_penalty
     )
-    return [text_of(hypothesis, tokenizer) for hypothesis in found]
+    return [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
@@ -45,7 +46,7 @@ def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
 
 
 def shortened(ids: Sequence[int], limit: int) -> list[int]:
-    """What is translated of a sentence that may be longer than `limit` tokens."""
+    """The sentence itself, or its first `limit` - 1 tokens and EOS if it is longer than `limit`."""
     return list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS]
 
 
@@ -89,7 +90,7 @@ def _bucket(length: int) -> int:
 def batches_by_length(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
 
-    A batch holds one length bucket, so that a sentence's limit does not depend on the company it is translated in.
+    A batch holds one length bucket, so the limit of a sentence does not depend on the others in its batch.
     """
     batches: list[list[int]] = []
     for i in order:

@@ -1,4 +1,4 @@
-"""Figures that compare many systems: up to 35 on one plane, their samplers side by side, and what each of them costs.
+"""Figures that compare many systems: up to 56 on one plane, their samplers side by side, and their costs.
 
 Plain numbers in, a figure out, as in `plots`; every function requires `alt` and raises UserError for missing or
 uneven data.
@@ -7,27 +7,22 @@ uneven data.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.pareto import pareto_front
-from pmd_lite.figures.plots import Numbers, along, check_names, check_series, draw_line
+from pmd_lite.figures.plots import Numbers, check_names, draw_front, draw_spread, fix_limits, pair_panels
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
     HATCHES,
     MARKERS,
     SMALL_TEXT_SIZE,
-    TEXT_SIZE,
     XY,
     LessonFigure,
     legend_above,
@@ -37,11 +32,8 @@ from pmd_lite.figures.style import (
     settled,
 )
 
-__all__ = ["cost_bars", "frontier_many", "probability_panels"]
-
 PLANE_WIDTH = 9.0  # inches: the plane at its usual size and the key beside it
 KEY_ROW = 0.172  # inches of height for each name in the key
-TITLE_LETTERS = 26  # fit above a panel, three panels to a row
 PURPOSES = ("train", "teacher", "trial", "probe", "dev", "auxiliary")
 MOST_POINTS = len(COLOURS) * len(MARKERS)
 
@@ -58,7 +50,7 @@ def frontier_many(
     points: {name: one (LRL, HRL) per seed}. Each system is one numbered mark at its mean over seeds, with thin bars of
     one sample standard deviation if there are several seeds; the key beside the plane says which number is which, in
     the order given. A dotted line joins the means that no other mean dominates. Gray lines cross at the mean of
-    `baseline` (None: no lines): the quarter up and to the right of it is better for both groups of languages.
+    `baseline` (None: no lines): systems above and to the right of it are better for both groups of languages.
     highlight: names whose marks are filled, with bold names in the key; without any, all marks are filled.
     """
     check_names({name: (0.0, 0.0) for name in points}, [*highlight, *([] if baseline is None else [baseline])])
@@ -68,64 +60,42 @@ def frontier_many(
     means: dict[str, XY] = {name: (float(x), float(y)) for name, (x, y) in ((n, r.mean(0)) for n, r in runs.items())}
     fig, (ax,) = new_figure(alt, height=max(5.2, 0.4 + KEY_ROW * (len(runs) + 3)))
     fig.set_figwidth(PLANE_WIDTH)
-    front = sorted(list(means.values())[i] for i in pareto_front(list(means.values())))
-    if len(front) > 1:
-        ax.plot(*zip(*front, strict=True), color=GRAY, linestyle=":", linewidth=2, label="not dominated", zorder=1)
-    avoid = [spot for a, b in pairwise(front) for spot in along(a, b)]
+    avoid = draw_front(ax, list(means.values()), GRAY, "not dominated")
     if baseline is not None:
-        _cross(ax, means[baseline], baseline)
+        x, y = means[baseline]
+        ax.axvline(x, color=GRAY, linewidth=0.8, linestyle="--", zorder=1, label=f"level of {baseline}")
+        ax.axhline(y, color=GRAY, linewidth=0.8, linestyle="--", zorder=1)
     marks = []
     for i, (name, mean) in enumerate(means.items()):
-        marks.append(_draw_mark(ax, name, mean, i, filled=not highlight or name in highlight))
-        if len(runs[name]) > 1:
-            avoid += _draw_spread(ax, mean, runs[name], COLOURS[i % len(COLOURS)])
-    ax.margins(0.08)
-    ax.autoscale_view()
-    ax.set_xlim(ax.get_xlim())
-    ax.set_ylim(ax.get_ylim())
+        colour = COLOURS[i % len(COLOURS)]
+        marks += ax.plot(
+            *mean, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=7, color=colour, gid=name, zorder=3,
+            markerfacecolor=colour if not highlight or name in highlight else "white", markeredgewidth=1.3,
+        )  # fmt: skip
+        if len(runs[name]) > 1:  # every fifth spot is enough: bars are short, and all spots would take seconds
+            avoid += draw_spread(ax, mean, runs[name], color=colour, linewidth=0.8, alpha=0.5)[::5]
+    fix_limits(ax, 0.08, 0.08)
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     _key_beside(fig, ax, marks, list(means), highlight, several_seeds=any(len(of) > 1 for of in runs.values()))
     fig.draw_without_rendering()  # now the plane has its size, and numbers can be placed
+    box = ax.get_window_extent()
     numbers = [str(i + 1) for i in range(len(means))]
-    place_labels(_paper_of(fig, ax), ax, numbers, list(means.values()), avoid)
+    place_labels(ax, numbers, list(means.values()), avoid, paper=(box.width / fig.dpi, box.height / fig.dpi))
     return settled(fig)
 
 
 def probability_panels(curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]], *, alt: str) -> LessonFigure:
     """Sampling probability of each pair over training steps: one panel per system, all with the same y axis.
 
-    curves: {system: (steps, {pair: probability at each step})}; a pair looks the same in every panel.
+    curves: {system: (steps, {pair: probability at each step})}.
     """
-    pairs = list(dict.fromkeys(pair for _, by_pair in curves.values() for pair in by_pair))
-    if not pairs:
-        raise UserError("There are no probabilities to draw: give {system: (steps, {pair: probabilities})}.")
-    titles = [textwrap.fill(system, TITLE_LETTERS, break_on_hyphens=False) for system in curves]
-    columns = 3 if len(curves) > 4 else 2
-    height = (1.75 if columns == 3 else 2.2) + 0.17 * max(title.count("\n") for title in titles)
-    fig, axes = new_figure(alt, len(curves), columns=columns, height=height, share_y=True)
-    handles = {}
-    for i, (ax, (system, (steps, by_pair))) in enumerate(zip(axes, curves.items(), strict=True)):
-        try:
-            check_series(steps, by_pair, "step")
-        except UserError as error:
-            raise UserError(f"{system}: {error}") from error
-        for pair, values in by_pair.items():
-            handles[pair] = draw_line(ax, steps, values, pairs.index(pair), pair)
-            handles[pair].set(markersize=4, linewidth=1.2)
-        ax.set_title(titles[i], fontsize=SMALL_TEXT_SIZE, loc="left", fontweight="bold")
-        ax.tick_params(labelleft=i % columns == 0)
-        ax.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: long runs have steps too wide for a panel
-    axes[0].set_ylim(bottom=0)
-    fig.supxlabel("training step", fontsize=TEXT_SIZE)
-    fig.supylabel("probability of being drawn", fontsize=TEXT_SIZE)
-    legend_above(fig, [handles[pair] for pair in pairs], pairs)
-    return settled(fig)
+    return pair_panels(curves, "probability of being drawn", (0, None), alt=alt)
 
 
 def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
-    """What each system costs and for what: one stacked bar per system, its total as a number behind it.
+    """The cost of each system by purpose: one stacked bar per system, with its total as a number at the end.
 
-    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, in any one unit. Drawn in
+    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, all in one unit. Drawn in
     multiples of the first system's total. A purpose has the same colour in every figure.
     """
     given = list(dict.fromkeys(purpose for of in costs.values() for purpose in of))
@@ -142,7 +112,7 @@ def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFi
     first = next(iter(costs))
     unit = math.fsum(costs[first].values())
     if unit == 0:
-        raise UserError(f'The first system, "{first}", costs nothing, so nothing can be a multiple of it.')
+        raise UserError(f'The first system, "{first}", costs nothing, so no cost is a multiple of it.')
     fig, (ax,) = new_figure(alt, height=1.3 + 0.25 * len(costs))
     rows, left = np.arange(len(costs)), np.zeros(len(costs))
     for i, purpose in enumerate(purposes):
@@ -168,40 +138,17 @@ def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFi
 
 
 def _runs(name: str, points: Sequence[XY]) -> NDArray[np.float64]:
-    """The runs of one system, [seed, 2]."""
+    """[seed, 2] the runs of one system. Raises UserError for anything else."""
     runs = np.asarray(points, dtype=float)
     if runs.ndim != 2 or runs.shape[1] != 2 or not len(runs) or not np.isfinite(runs).all():
         raise UserError(f'"{name}" needs one (LRL BLEU, HRL BLEU) per seed, at least one, all of them numbers.')
     return runs
 
 
-def _draw_mark(ax: Axes, name: str, mean: XY, index: int, filled: bool) -> Line2D:
-    colour = COLOURS[index % len(COLOURS)]
-    (mark,) = ax.plot(
-        *mean, linestyle="none", marker=MARKERS[index % len(MARKERS)], markersize=7, color=colour, gid=name, zorder=3,
-        markerfacecolor=colour if filled else "white", markeredgewidth=1.3,
-    )  # fmt: skip
-    return mark
-
-
-def _draw_spread(ax: Axes, mean: XY, runs: NDArray[np.float64], colour: str) -> list[XY]:
-    """Bars of one sample standard deviation; returns points on them, for numbers to avoid."""
-    (x, y), (dx, dy) = mean, runs.std(axis=0, ddof=1)
-    ax.errorbar(x, y, xerr=dx, yerr=dy, color=colour, linewidth=0.8, alpha=0.5, zorder=2)
-    spots = [*along((x - dx, y), (x + dx, y)), *along((x, y - dy), (x, y + dy))]
-    return spots[::5]  # bars are short, and 35 systems have many: all spots would take seconds
-
-
-def _cross(ax: Axes, mean: XY, baseline: str) -> None:
-    x, y = mean
-    ax.axvline(x, color=GRAY, linewidth=0.8, linestyle="--", zorder=1, label=f"level of {baseline}")
-    ax.axhline(y, color=GRAY, linewidth=0.8, linestyle="--", zorder=1)
-
-
 def _key_beside(
     fig: Figure, ax: Axes, marks: Sequence[Line2D], names: Sequence[str], bold: Sequence[str], several_seeds: bool
 ) -> None:
-    """Number, mark and name of every system, then what the lines mean, to the right of the axes."""
+    """To the right of the axes: number, mark and name of every system, then the meaning of each line."""
     lines, meanings = ax.get_legend_handles_labels()
     if several_seeds:
         lines.append(Line2D([], [], color=GRAY, linewidth=0.8))
@@ -212,39 +159,3 @@ def _key_beside(
     )  # fmt: skip
     for text, name in zip(key.get_texts(), names, strict=False):  # the lines come after the names
         text.set_fontweight("bold" if name in bold else "normal")
-
-
-def _paper_of(fig: Figure, ax: Axes) -> Figure:
-    """An empty figure of the size that `place_labels` expects: it takes the axes to fill 85 % of their figure."""
-    box = ax.get_window_extent()
-    return Figure(figsize=(box.width / fig.dpi / 0.85, box.height / fig.dpi / 0.85))
-
-
-def curve_and_point(
-    steps: Numbers,
-    p: Mapping[str, Numbers],
-    points: Mapping[str, XY],
-    chosen: str,
-    remark: str,
-    *,
-    alt: str,
-) -> LessonFigure:
-    """One system of a comparison: its sampling probabilities (left), its place among all others (right).
-
-    points: {system: (LRL BLEU, HRL BLEU)}; `chosen` is drawn large. remark: one line above the plane.
-    """
-    check_series(steps, p, "step")
-    check_names(points, [chosen])
-    fig, (left, right) = new_figure(alt, 2, columns=2, height=3.8)
-    for i, (pair, values) in enumerate(p.items()):
-        draw_line(left, steps, values, i, pair)
-    left.set_ylim(0, max(0.6, 1.05 * max(max(values) for values in p.values())))
-    name_axes(left, "training step", "probability of being drawn", title=chosen)
-    for name, (x, y) in points.items():
-        if name != chosen:
-            right.plot(x, y, marker="o", markersize=5, color=GRAY, alpha=0.6, linestyle="none", gid=name)
-    right.plot(*points[chosen], marker="*", markersize=17, color=COLOURS[1], markeredgecolor="white", gid=chosen)
-    name_axes(right, "small pairs (mean BLEU)", "large pairs (mean BLEU)")
-    right.set_title(remark.replace("; ", "\n"), fontsize=SMALL_TEXT_SIZE, loc="left")
-    legend_above(fig, *left.get_legend_handles_labels())
-    return settled(fig)

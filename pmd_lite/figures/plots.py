@@ -1,11 +1,12 @@
 """One function per figure: plain numbers in, a matplotlib figure out.
 
-Nothing here trains or reads files, so each figure can be redrawn from a stored run, inside a widget, or from numbers
-typed by hand. Every function requires `alt`, the alternative text, and raises UserError for missing or uneven data.
+Nothing here trains or reads files, so a figure can be redrawn from a stored run, inside a widget, or from numbers typed
+by hand. Every function requires `alt`, the alternative text, and raises UserError for missing or uneven data.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
@@ -20,8 +22,8 @@ from pmd_lite.evaluation.pareto import pareto_front
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
-    HATCHES,
     MARKERS,
+    SMALL_TEXT_SIZE,
     TEXT_SIZE,
     XY,
     LessonFigure,
@@ -29,56 +31,21 @@ from pmd_lite.figures.style import (
     name_axes,
     new_figure,
     place_labels,
-    png_bytes,
-    save_figure,
     series_style,
     settled,
-    show,
 )
-from pmd_lite.sampling.temperature import temperature_probabilities
-
-__all__ = [
-    "alpha_over_time",
-    "bleu_bars",
-    "dev_loss",
-    "frontier",
-    "png_bytes",
-    "probabilities_over_time",
-    "sampling_distribution",
-    "save_figure",
-    "show",
-]
 
 Numbers = Sequence[float] | NDArray[Any]
 
-
-def sampling_distribution(
-    pairs: Sequence[str], sizes: Sequence[int], taus: Sequence[float], *, alt: str
-) -> LessonFigure:
-    """Share of training draws per pair for several temperatures (Eq. 2), one line per tau; tau may be math.inf.
-
-    sizes: training sentence pairs per pair.
-    """
-    check_series(range(len(pairs)), {"sizes": sizes}, "pair")
-    if len(taus) == 0:
-        raise UserError("The sampling figure needs at least one temperature.")
-    fig, (ax,) = new_figure(alt)
-    for i, tau in enumerate(taus):
-        label = r"$\tau=\infty$" if np.isinf(tau) else rf"$\tau={tau:g}$"
-        ax.plot(range(len(pairs)), temperature_probabilities(sizes, tau).tolist(), label=label, **series_style(i))
-    ax.set_xticks(range(len(pairs)), pairs)
-    ax.set_ylim(bottom=0)
-    name_axes(ax, "language pair", "probability of being drawn")
-    legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
+TITLE_LETTERS = 26  # fit above a panel, three panels to a row
 
 
 def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
     """Dev loss (nats per token) over training steps: one panel per pair, one line per model.
 
-    losses: {model: {pair: loss at each step}}. A star marks the lowest point of each line; a line that climbs again
-    behind its star is overfitting. The first fifth of the run may leave the panel at the top: drawn in full, the fall
-    from an untrained model flattens the part that matters.
+    losses: {model: {pair: loss at each step}}. A star marks the lowest point of each line; a line that rises after its
+    star is overfitting. The first fifth of the run may leave the panel at the top: drawn in full, the fall from an
+    untrained model would flatten the part that matters.
     """
     pairs = list(dict.fromkeys(pair for by_pair in losses.values() for pair in by_pair))
     if not pairs:
@@ -104,38 +71,52 @@ def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt
     return settled(fig)
 
 
+def pair_panels(
+    curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]],
+    y_name: str,
+    limits: tuple[float, float | None],
+    *,
+    alt: str,
+) -> LessonFigure:
+    """One panel per system, one line per pair, over training steps; all panels have the same y axis.
+
+    curves: {system: (steps, {pair: value at each step})}; a pair looks the same in every panel. y_name: name of the y
+    axis. limits: its ends; None lets the data decide.
+    """
+    pairs = list(dict.fromkeys(pair for _, by_pair in curves.values() for pair in by_pair))
+    if not pairs:
+        raise UserError("There are no curves to draw: give {system: (steps, {pair: values})} with at least one line.")
+    columns = 3 if len(curves) == 3 or len(curves) > 4 else 2
+    titles = [textwrap.fill(system, TITLE_LETTERS, break_on_hyphens=False) for system in curves]
+    rows = -(-len(curves) // columns)
+    height = (3.4 if rows == 1 else 2.2 if columns == 2 else 1.75) + 0.17 * max(title.count("\n") for title in titles)
+    fig, axes = new_figure(alt, len(curves), columns=columns, height=height, share_y=True)
+    handles = {}
+    for i, (ax, (system, (steps, by_pair))) in enumerate(zip(axes, curves.items(), strict=True)):
+        try:
+            check_series(steps, by_pair, "step")
+        except UserError as error:
+            raise UserError(f"{system}: {error}") from error
+        for pair, values in by_pair.items():
+            handles[pair] = draw_line(ax, steps, values, pairs.index(pair), pair)
+            handles[pair].set(markersize=4, linewidth=1.2)
+        ax.set_title(titles[i], fontsize=SMALL_TEXT_SIZE, loc="left", fontweight="bold")
+        ax.tick_params(labelleft=i % columns == 0)
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: large steps are too wide for a panel
+    axes[0].set_ylim(*limits)
+    fig.supxlabel("training step", fontsize=TEXT_SIZE)
+    fig.supylabel(y_name, fontsize=TEXT_SIZE)
+    legend_above(fig, [handles[pair] for pair in pairs], pairs)
+    return settled(fig)
+
+
 def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]], *, alt: str) -> LessonFigure:
     """Distillation weights over training steps (the paper's figure on the evolution of the weights).
 
     alphas: {student: {pair: alpha at each step}}; one panel per student, one line per pair, axis from 0 to 1.
     """
-    pairs = list(dict.fromkeys(pair for by_pair in alphas.values() for pair in by_pair))
-    if not pairs:
-        raise UserError("There are no distillation weights to draw: give {student: {pair: alphas}}.")
-    fig, axes = new_figure(alt, len(alphas), columns=3 if len(alphas) == 3 else 2, share_y=True)
-    handles = {}
-    for ax, (student, by_pair) in zip(axes, alphas.items(), strict=True):
-        check_series(steps, by_pair, "step")
-        for pair, values in by_pair.items():
-            handles[pair] = draw_line(ax, steps, values, pairs.index(pair), pair)
-        name_axes(ax, title=student.replace(" ", "\n", 1) if len(alphas) == 3 else student)  # three are narrow
-    axes[0].set_ylim(-0.03, 1.03)
-    fig.supxlabel("training step", fontsize=TEXT_SIZE)
-    fig.supylabel(r"distillation weight $\alpha$", fontsize=TEXT_SIZE)
-    legend_above(fig, [handles[pair] for pair in pairs], pairs)
-    return settled(fig)
-
-
-def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers], *, alt: str) -> LessonFigure:
-    """Sampling probability of each pair over training steps, for samplers that change their mind."""
-    check_series(steps, probabilities, "step")
-    fig, (ax,) = new_figure(alt)
-    for i, (pair, values) in enumerate(probabilities.items()):
-        draw_line(ax, steps, values, i, pair)
-    ax.set_ylim(bottom=0)
-    name_axes(ax, "training step", "probability of being drawn")
-    legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
+    curves = {student: (steps, by_pair) for student, by_pair in alphas.items()}
+    return pair_panels(curves, r"distillation weight $\alpha$", (-0.03, 1.03), alt=alt)
 
 
 def frontier(
@@ -159,10 +140,7 @@ def frontier(
     avoid: list[XY] = []
     curves = ((baselines, GRAY, "frontier of baselines"), (ours, COLOURS[0], "frontier of Pareto-MD"))
     for names, colour, label in curves:
-        front = sorted([points[names[i]] for i in pareto_front([points[name] for name in names])])
-        if len(front) > 1:
-            ax.plot(*zip(*front, strict=True), color=colour, linestyle=":", linewidth=2, label=label, zorder=1)
-            avoid += [spot for a, b in pairwise(front) for spot in along(a, b)]
+        avoid += draw_front(ax, [points[name] for name in names], colour, label)
     for i, (name, (x, y)) in enumerate(points.items()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
         if len(seeds.get(name, ())) > 0:
@@ -171,33 +149,11 @@ def frontier(
     for start, end in arrows:
         ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
         avoid += along(points[start], points[end])
-    ax.margins(x=0.2, y=0.14)  # room for names beside the outermost points
-    ax.autoscale_view()
-    ax.set_xlim(ax.get_xlim())
-    ax.set_ylim(ax.get_ylim())
-    place_labels(fig, ax, list(points), list(points.values()), avoid)
+    fix_limits(ax, 0.2, 0.14)  # room for names beside the outermost points
+    place_labels(ax, list(points), list(points.values()), avoid)
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
         legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
-
-
-def bleu_bars(scores: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
-    """BLEU per language pair, one group of bars per pair and one bar per system. scores: {system: {pair: BLEU}}."""
-    pairs = list(dict.fromkeys(pair for by_pair in scores.values() for pair in by_pair))
-    if not pairs:
-        raise UserError("There are no scores to draw: give {system: {pair: BLEU}} with at least one score.")
-    if len(scores) > len(COLOURS):
-        raise UserError(f"At most {len(COLOURS)} systems fit in one bar chart, not {len(scores)}; show a table.")
-    fig, (ax,) = new_figure(alt)
-    width = 0.8 / len(scores)
-    for i, (system, by_pair) in enumerate(scores.items()):
-        x = [pairs.index(pair) + (i - (len(scores) - 1) / 2) * width for pair in by_pair]
-        ax.bar(x, list(by_pair.values()), width, label=system, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white")
-    ax.set_xticks(range(len(pairs)), pairs)
-    ax.grid(False, axis="x")
-    name_axes(ax, "language pair", "BLEU")
-    legend_above(fig, *ax.get_legend_handles_labels())
     return settled(fig)
 
 
@@ -215,7 +171,7 @@ def draw_line(ax: Axes, x: Numbers, y: Numbers, index: int, label: str) -> Line2
 
 
 def _zoom_after_start(ax: Axes, lines: Sequence[Numbers]) -> None:
-    """Let the panel end at the highest value after the first fifth of the run, if the run is long enough to tell."""
+    """Let the panel end at the highest value after the first fifth of the run, unless the run is too short."""
     y = np.stack([np.asarray(values, dtype=float) for values in lines])  # [line, step]
     settled = y[:, y.shape[1] // 5 :]
     if y.shape[1] >= 10 and np.isfinite(settled).any():
@@ -229,20 +185,41 @@ def along(a: XY, b: XY) -> list[XY]:
     return [(a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])) for t in np.linspace(0.0, 1.0, 60)]
 
 
+def fix_limits(ax: Axes, x: float, y: float) -> None:
+    """Fix the limits of the axes where they are now, with margins x and y (shares of the range of the data)."""
+    ax.margins(x=x, y=y)
+    ax.autoscale_view()
+    ax.set_xlim(ax.get_xlim())
+    ax.set_ylim(ax.get_ylim())
+
+
+def draw_front(ax: Axes, points: Sequence[XY], colour: str, label: str) -> list[XY]:
+    """Join the undominated points by a dotted line; returns points on it, for names to avoid."""
+    front = sorted([points[i] for i in pareto_front(points)])
+    if len(front) > 1:
+        ax.plot(*zip(*front, strict=True), color=colour, linestyle=":", linewidth=2, label=label, zorder=1)
+    return [spot for a, b in pairwise(front) for spot in along(a, b)]
+
+
+def draw_spread(ax: Axes, centre: XY, runs: NDArray[np.float64], **style: Any) -> list[XY]:
+    """Bars of one sample standard deviation around a mean; returns points on them, for names to avoid.
+
+    runs: [seed, 2], at least two seeds.
+    """
+    (x, y), (dx, dy) = centre, runs.std(axis=0, ddof=1)
+    ax.errorbar(x, y, xerr=dx, yerr=dy, zorder=2, **style)
+    return [*along((x - dx, y), (x + dx, y)), *along((x, y - dy), (x, y + dy))]
+
+
 def draw_cloud(ax: Axes, centre: XY, cloud: Sequence[XY], style: Mapping[str, Any]) -> list[XY]:
-    """The runs behind a mean: pale dots, and bars of one standard deviation if there is more than one run.
+    """The runs behind a mean: pale dots, and bars of one standard deviation if there are several runs.
 
     Returns points on what was drawn, for names to avoid.
     """
     values = np.asarray(cloud, dtype=float)  # [seed, 2]
     ax.plot(values[:, 0], values[:, 1], linestyle="none", markersize=4, alpha=0.4, zorder=2, **style)
-    drawn = [(float(x), float(y)) for x, y in values]
-    if len(values) > 1:
-        dx, dy = values.std(axis=0, ddof=1)
-        ax.errorbar(*centre, xerr=dx, yerr=dy, color=style["color"], capsize=2.5, linewidth=1, zorder=2)
-        x, y = centre
-        drawn += [*along((x - dx, y), (x + dx, y)), *along((x, y - dy), (x, y + dy))]
-    return drawn
+    bars = draw_spread(ax, centre, values, color=style["color"], capsize=2.5, linewidth=1) if len(values) > 1 else []
+    return [*((float(x), float(y)) for x, y in values), *bars]
 
 
 def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
@@ -255,7 +232,7 @@ def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
 
 
 def check_names(points: Mapping[str, XY], names: Sequence[str]) -> None:
-    """Raises UserError when there is no point, or one of `names` is none of them."""
+    """Raises UserError when there is no point, or no point has one of the `names`."""
     if not points:
         raise UserError("There is no model to draw: give {name: (LRL BLEU, HRL BLEU)} with at least one entry.")
     unknown = sorted({name for name in names if name not in points})

@@ -2,86 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.score_tables import Scored
 from pmd_lite.figures import plots
 from pmd_lite.figures.style import LessonFigure
 from pmd_lite.methods import Method
 
 
-class Drawable(Protocol):
-    """What the figures read of a run (`pmd_lite.run.Run` has all of it)."""
+class Drawable(Scored, Protocol):
+    """What the figures read of a run besides its scores (`pmd_lite.run.Run` has all of it)."""
 
-    @property
-    def config(self) -> Config:
-        """Its configuration."""
-        ...
-
-    def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
-        """Steps and, per pair, one field of the metrics."""
-        ...
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """[student] how tables call it."""
-        ...
-
-    @property
-    def method(self) -> Method:
-        """Its row of the method table."""
-        ...
+    config: Config
+    method: Method
 
     @property
     def path(self) -> Path:
         """The run directory."""
-        ...
+
+    def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
+        """Steps and, per pair, one field of the metrics."""
 
     def point(self, student: int = 0) -> tuple[float, float]:
         """(LRL, HRL) average test BLEU."""
-        ...
-
-    @property
-    def without_bleu(self) -> Mapping[str, str]:
-        """{pair: why it has no test BLEU}."""
-        ...
 
 
 def _labels(runs: Sequence[Drawable]) -> list[tuple[Drawable, int, str]]:
     """(run, student, label) of every student; equal labels of different runs get the run's folder name."""
-    found = [(run, i, label) for run in runs for i, label in enumerate(run.labels)]
-    names = [label for _, _, label in found]
-    return [(r, i, name if names.count(name) == 1 else f"{name}, {r.path.name}") for r, i, name in found]
+    students = [(run, i, label) for run in runs for i, label in enumerate(run.labels)]
+    labels = [label for _, _, label in students]
+    return [(run, i, label if labels.count(label) == 1 else f"{label}, {run.path.name}") for run, i, label in students]
 
 
 def dev_loss_of(runs: Sequence[Drawable]) -> LessonFigure:
     """Dev loss per pair of every student of runs that were evaluated at the same steps."""
     steps, _ = runs[0].curve("dev_loss")
     losses = {label: run.curve("dev_loss", i)[1] for run, i, label in _labels(runs)}
-    names = ", ".join(losses)
-    return plots.dev_loss(
-        steps, losses, alt=f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {names}"
-    )
+    alt = f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {', '.join(losses)}"
+    return plots.dev_loss(steps, losses, alt=alt)
 
 
 def alphas_of(run: Drawable) -> LessonFigure:
     """Distillation weights of every student of one run."""
     steps, _ = run.curve("alpha")
     alphas = {label: run.curve("alpha", i)[1] for i, label in enumerate(run.labels)}
-    ends = "; ".join(
-        f"{label}: " + ", ".join(f"{p} {a[-1]:.2f}" for p, a in of.items()) for label, of in alphas.items()
-    )
+    ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {a[-1]:.2f}" for pair, a in by_pair.items())
+                     for label, by_pair in alphas.items())  # fmt: skip
     return plots.alpha_over_time(steps, alphas, alt=f"Distillation weights over {steps[-1]} steps. At the end {ends}")
 
 
 def frontier_of(runs: Sequence[Drawable]) -> LessonFigure:
     """Every student on the plane of low- and high-resource BLEU, with the baselines' frontier and arrows A -> A'.
 
-    An arrow joins a single model to the student of a mutual run that samples at the same temperature. A run without the
-    BLEU of some pair has no place there; raises UserError when that leaves none.
+    An arrow leads from a single model to the student of a mutual run that samples at the same temperature. Runs that
+    lack the BLEU of a pair are left out; raises UserError when no run remains.
     """
     whole = [run for run in runs if not run.without_bleu]
     if not whole:

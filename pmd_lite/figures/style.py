@@ -1,7 +1,7 @@
 """How every figure looks and how it leaves the program: colours, sizes, PNG, PDF and HTML with alternative text.
 
 Figures are built on matplotlib.figure.Figure and never through pyplot: pyplot keeps global state, and a notebook may
-run widget callbacks in a second thread. The same data give the same bytes, so that a figure can be compared in review.
+run widget callbacks in a second thread. The same data give the same bytes, so a reviewer can compare figures.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 class LessonFigure(Figure):
-    """A figure that carries its alternative text, and shows itself with it as the last value of a notebook cell."""
+    """A figure with its alternative text; as the last value of a notebook cell it shows both."""
 
     def __init__(self, alt: str, height: float) -> None:
         if not alt.strip():
@@ -57,7 +57,7 @@ class LessonFigure(Figure):
 def new_figure(
     alt: str, panels: int = 1, *, columns: int = 1, height: float = 3.6, share_y: bool = False
 ) -> tuple[LessonFigure, list[Axes]]:
-    """A figure with `panels` axes in rows of `columns`; height is the height of one row in inches."""
+    """A figure with `panels` axes in rows of `columns`; height: inches of one row."""
     columns = min(columns, panels)
     rows = -(-panels // columns)
     fig = LessonFigure(alt, height * rows)
@@ -77,7 +77,8 @@ def new_figure(
 def series_style(index: int, points: int = 0) -> dict[str, Any]:
     """Colour, line style and marker of series number `index`: no two of 28 share colour and line style.
 
-    points: length of the line; long lines carry a marker only now and then, each line at other places.
+    points: length of the line; long lines have few markers, and each line has them at other places. Raises UserError
+    for more than 28 series.
     """
     most = len(COLOURS) * len(LINE_STYLES)
     if index >= most:
@@ -101,7 +102,7 @@ def name_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
 
 
 def legend_above(fig: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend for the whole figure, above the axes where it hides no data; long labels get fewer columns."""
+    """One legend for the whole figure, above the axes, where it hides no data; long labels get fewer columns."""
     entry = max(_text_width(label) for label in labels) + 6 * SMALL_TEXT_SIZE  # points, with handle and gaps
     most = min(4, max(1, int(72 * fig.get_figwidth() // entry)))
     rows = -(-len(labels) // most)
@@ -117,10 +118,10 @@ def _text_width(text: str) -> float:
 
 
 def settled(fig: LessonFigure) -> LessonFigure:
-    """Lay the finished figure out once and for all.
+    """Fix the layout of the finished figure.
 
-    The layout depends a little on the state it starts from (the ticks fit the size of the axes, whose margins fit the
-    tick labels), so that a figure laid out anew at each drawing would not give the same bytes twice.
+    The layout depends a little on the state it starts from: the ticks fit the size of the axes, whose margins fit the
+    tick labels. A new layout at each drawing would not give the same bytes twice.
     """
     fig.draw_without_rendering()
     fig.set_layout_engine("none")
@@ -150,9 +151,9 @@ def save_figure(fig: Figure, stem: str | Path) -> tuple[Path, Path]:
 
 
 def _few_colours(png: bytes) -> bytes:
-    """The same picture with a palette of 64 colours: a third of the bytes, which a notebook in git carries for ever.
+    """The same picture with a palette of 64 colours: a third of the bytes, which stay in git with the notebook.
 
-    The octree keeps the colour of a small mark; a median cut would give the palette to large areas and turn it gray.
+    The octree keeps the colour of a small mark; a median cut would spend the palette on large areas and turn it gray.
     """
     small = io.BytesIO()
     method, no = Image.Quantize.FASTOCTREE, Image.Dither.NONE
@@ -168,15 +169,6 @@ def figure_html(fig: Figure) -> str:
     return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
 
 
-def show(fig: Figure) -> None:
-    """Show the figure in a notebook, with its alternative text for screen readers and in exported HTML."""
-    try:
-        from IPython.display import display
-    except ImportError as error:
-        raise UserError("show(fig) needs a notebook with IPython; elsewhere use save_figure(fig, stem).") from error
-    display({"text/html": figure_html(fig), "text/plain": alt_text(fig)}, raw=True)  # type: ignore[no-untyped-call]
-
-
 def alt_text(fig: Figure) -> str:
     """The alternative text of a figure made by this package; UserError for any other figure."""
     alt = getattr(fig, "alt_text", "")
@@ -186,16 +178,21 @@ def alt_text(fig: Figure) -> str:
 
 
 def place_labels(
-    fig: Figure, ax: Axes, names: Sequence[str], points: Sequence[XY], avoid: Sequence[XY] = ()
+    ax: Axes,
+    names: Sequence[str],
+    points: Sequence[XY],
+    avoid: Sequence[XY] = (),
+    paper: tuple[float, float] | None = None,
 ) -> None:
     """Write each name beside its point, on the side where it covers the least.
 
-    A name further away is tied to its point by a thin line. avoid: further points that a name should not cover.
-    Greedy, in the order given; the limits of the axes must be final. Sizes are estimates in typographic points, which
-    is enough to choose a side.
+    A thin line ties a distant name to its point. avoid: further points that a name should not cover. paper: width and
+    height of the axes in inches, by default 85 % of the figure's. Names are placed greedily, in the order given; the
+    limits of the axes must be final. Sizes are estimates in typographic points, which is enough to choose a side.
     """
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
-    width, height = (72 * 0.85 * inches for inches in fig.get_size_inches())
+    whole, dpi = ax.figure.bbox, ax.figure.dpi
+    width, height = (72 * inches for inches in paper or (0.85 * whole.width / dpi, 0.85 * whole.height / dpi))
 
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height

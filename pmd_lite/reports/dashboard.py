@@ -1,10 +1,10 @@
-"""Where a run stands, in one figure: read from its directory, so it does not matter who trains, or whether still.
+"""How far a run is, in one figure. It is read from the run directory, so any process may train the run.
 
     dashboard(path)                   the figure, now
-    watch(path)                       a widget that draws it anew every few seconds, beside a run in another process
+    watch(path)                       a widget that redraws it every few seconds, beside a run in another process
     train(..., show="dashboard")      the same figure below the cell that trains, after every evaluation
 
-A run that is being written, or was killed, may leave half a last line in metrics.jsonl; it is passed over.
+A run that is still writing, or was killed, may leave half a last line in metrics.jsonl. That line is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 import ipywidgets as ipw
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import (
@@ -43,17 +42,17 @@ class Standing:
 
     step: int
     total: int | None
-    """None: an older run did not write it down."""
+    """None: an older version did not record it."""
     seconds: float
     tokens_per_second: float
     steps_per_second: float
     skipped: int
-    """Updates of all students that fp16 overflow made the scaler leave out."""
+    """Updates of all students that the scaler left out because fp16 overflowed."""
     finished: bool
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace of the last stretch; None when there is nothing to tell it by."""
+        """At the pace of the last stretch; None when the pace or the length of the run is not known."""
         if self.finished:
             return 0.0
         if self.total is None or not self.steps_per_second > 0:
@@ -61,18 +60,18 @@ class Standing:
         return (self.total - self.step) / self.steps_per_second
 
     def words(self, times: bool = True) -> str:
-        """One line, with or without what takes time."""
+        """One line, with or without durations and speed."""
         of = f" of {self.total:,} ({100 * self.step / self.total:.0f} %)" if self.total else ""
-        said = [f"step {self.step:,}{of}"]
+        parts = [f"step {self.step:,}{of}"]
         if self.finished:
-            said.append(f"finished after {clock(self.seconds)}" if times else "finished")
+            parts.append(f"finished after {clock(self.seconds)}" if times else "finished")
         elif times:
-            said.append(f"{self.tokens_per_second:,.0f} target tokens/s")
+            parts.append(f"{self.tokens_per_second:,.0f} target tokens/s")
             if self.seconds_left is not None:
-                said.append(f"{clock(self.seconds_left)} left")
+                parts.append(f"{clock(self.seconds_left)} left")
         if self.skipped:
-            said.append(f"{self.skipped:,} updates skipped by overflow")
-        return ", ".join(said)
+            parts.append(f"{self.skipped:,} updates skipped by overflow")
+        return ", ".join(parts)
 
 
 def standing(run: Run) -> Standing:
@@ -80,16 +79,15 @@ def standing(run: Run) -> Standing:
     lines = [line for line in run.dir.metrics() if line["event"] == "eval"]
     if not lines:
         raise UserError(f"{run.path} has not been evaluated yet: there is nothing to draw before its first evaluation.")
-    steps = [line["step"] for line in lines if line["student"] == 0]
-    rate = throughput(lines)[1][-1]
-    last = lines[-1]
-    at = {line["step"]: float(line["seconds"]) for line in lines}
-    before = steps[-2] if len(steps) > 1 else 0
-    elapsed = at[steps[-1]] - at.get(before, 0.0)
+    steps = [0, *(line["step"] for line in lines if line["student"] == 0)]
+    seconds = {0: 0.0, **{line["step"]: float(line["seconds"]) for line in lines}}
+    (before, step), last = steps[-2:], lines[-1]
+    elapsed = seconds[step] - seconds[before]
     skipped = {line["student"]: int(line["overflow_skips"]) for line in lines}  # the last line of each student stays
     total = last.get("total") or (run.config.train.steps if not run.config.train.epochs else None)
-    pace = (steps[-1] - before) / elapsed if elapsed > 0 else math.nan
-    return Standing(steps[-1], total, at[steps[-1]], rate, pace, sum(skipped.values()), run.dir.finished)
+    pace = (step - before) / elapsed if elapsed > 0 else math.nan
+    rate = throughput(lines)[1][-1]
+    return Standing(step, total, seconds[step], rate, pace, sum(skipped.values()), run.dir.finished)
 
 
 def throughput(lines: Lines) -> tuple[list[int], list[float]]:
@@ -109,46 +107,68 @@ def throughput(lines: Lines) -> tuple[list[int], list[float]]:
 def dashboard(run_dir: str | Path | Run, times: bool = True) -> LessonFigure:
     """Dev losses, weights and sampling probabilities of every student, tokens per second, skipped updates.
 
-    Panels that would say nothing are left out: weights of a run that never distils, skips where no scaler is at work.
+    Panels that would show nothing are left out: weights of a run that never distils, skips where no scaler is used.
     times: False leaves out what differs from machine to machine.
-    Raises UserError when `run_dir` is no run directory, or before the first evaluation.
+    Raises UserError when `run_dir` is not a run directory, or before the first evaluation.
     """
     run = run_dir if isinstance(run_dir, Run) else Run(run_dir)
     where = standing(run)
     lines = [line for line in run.dir.metrics() if line["event"] == "eval"]
-    of = [[line for line in lines if line["student"] == i] for i in range(len(run.labels))]
-    fields = [("dev_loss", "dev loss (nats)"), ("p", "share of draws")]
-    if any(any(line["alpha"]) for line in lines):
-        fields.insert(1, ("alpha", r"weight $\alpha$"))
+    students = {label: [line for line in lines if line["student"] == i] for i, label in enumerate(run.labels)}
+    fields = {"dev_loss": "dev loss (nats)", "alpha": r"weight $\alpha$", "p": "share of draws"}
+    if not any(any(line["alpha"]) for line in lines):
+        del fields["alpha"]
     scaled = run.config.train.precision == "fp16" or where.skipped > 0
     title = f"{run.method.name} on {run.corpus['name']}: {where.words(times)}"
-    alt = f"{title}. " + "; ".join(
-        f"{label} dev loss " + ", ".join(f"{p} {x:.2f}" for p, x in zip(run.pairs, seen[-1]["dev_loss"], strict=True))
-        for label, seen in zip(run.labels, of, strict=True)
-        if seen
-    )
-    columns = max(2, len(run.labels))
-    fig, axes = new_figure(alt, len(fields) * len(run.labels) + times + scaled, columns=columns, height=ROW)
+    ends = {label: zip(run.pairs, of[-1]["dev_loss"], strict=True) for label, of in students.items() if of}
+    alt = "; ".join(f"{label} dev loss " + ", ".join(f"{pair} {loss:.2f}" for pair, loss in end)
+                    for label, end in ends.items())  # fmt: skip
+    panels = len(fields) * len(students) + times + scaled
+    fig, axes = new_figure(f"{title}. {alt}", panels, columns=max(2, len(students)), height=ROW)
     rest = iter(axes)
-    handles: list[Line2D] = []
-    for field, name in fields:
-        for label, seen in zip(run.labels, of, strict=True):
-            handles = _curves(next(rest), seen, field, f"{name}, {_short(label)}", run.pairs)
+    for field, name in fields.items():
+        for label, of in students.items():
+            ax = next(rest)
+            curves = {pair: [line[field][i] for line in of] for i, pair in enumerate(run.pairs)}
+            _draw(ax, [line["step"] for line in of], curves, f"{name}, {_short(label)}")
+            if field != "dev_loss":
+                ax.set_ylim(*((-0.03, 1.03) if field == "alpha" else (0, None)))
     if times:
-        _rates(next(rest), *throughput(lines))
+        ax = next(rest)
+        steps, rates = throughput(lines)
+        ax.plot(steps, rates, **series_style(4, len(steps)))
+        name_axes(ax, title="target tokens/s, all students")
+        ax.set_ylim(bottom=0)
     if scaled:
-        _skips(next(rest), run.labels, of)
+        ax = next(rest)
+        for i, (label, of) in enumerate(students.items()):
+            ax.plot([line["step"] for line in of], [line["overflow_skips"] for line in of], label=_short(label),
+                    drawstyle="steps-post", **series_style(i, len(of)))  # fmt: skip
+        ax.legend(frameon=False, fontsize=TEXT_SIZE - 2)
+        name_axes(ax, title="updates skipped by overflow")
+        ax.set_ylim(bottom=0)
     fig.supxlabel("training step", fontsize=TEXT_SIZE)
-    legend_above(fig, handles, run.pairs)
+    legend_above(fig, *axes[0].get_legend_handles_labels())
     fig.legends[0].set_title(title)
     fig.legends[0].get_title().set_fontsize(TEXT_SIZE)
     return settled(fig)
 
 
-def live(run_dir: Path) -> Callable[[], None] | None:
-    """Show a place for the dashboard below the cell that runs now; the function returned fills it, again and again.
+def _short(label: str) -> str:
+    """ "auto-pmd model_1 (tau=1)" -> "model_1 (tau=1)": the method stands in the title."""
+    return label.split(" ", 1)[1] if " model_" in label else label
 
-    None outside notebooks. All happens in the thread that calls: nothing is drawn while training computes.
+
+def _draw(ax: Axes, steps: Sequence[int], curves: Mapping[str, Sequence[float]], title: str) -> None:
+    for i, (name, values) in enumerate(curves.items()):
+        ax.plot(steps, values, label=name, **series_style(i, len(steps)))
+    name_axes(ax, title=title)
+
+
+def live(run_dir: Path) -> Callable[[], None] | None:
+    """Make room for the dashboard below the cell that runs now; each call of the function returned redraws it there.
+
+    None outside notebooks. Drawing happens in the thread that calls, so never while training computes.
     """
     from IPython import get_ipython
     from IPython.display import display
@@ -166,29 +186,36 @@ def live(run_dir: Path) -> Callable[[], None] | None:
 
 
 def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
-    """The dashboard of a run in another process or thread, drawn anew every `every` seconds while it has news.
+    """The dashboard of a run in another process or thread, redrawn every `every` seconds if the run wrote something.
 
-    It lives in the notebook's own event loop, without a thread: while a cell of this notebook computes, it rests. It
-    ends when the run ends or Stop is pressed. Without an event loop it draws once.
+    It lives in the notebook's own event loop, without a thread, so it waits while a cell of this notebook computes. It
+    ends when the run ends or a reader presses Stop. Without an event loop it draws once. Raises UserError unless
+    `every` is positive.
     """
     if not every > 0:
         raise UserError(f"every={every}: give a number of seconds above 0")
     picture, stop = ipw.HTML(), ipw.Button(description="Stop watching")
-    path, seen = Path(run_dir), _State()
+    metrics, end = Path(run_dir) / "metrics.jsonl", Path(run_dir) / "finished.json"
+    drawn: tuple[int, bool] | None = None  # size of metrics.jsonl and whether the run had finished
 
     def redraw() -> None:
-        if seen.news(path):
+        nonlocal drawn
+        now = (metrics.stat().st_size if metrics.exists() else 0), end.exists()
+        if now != drawn:
+            drawn = now
             try:
-                picture.value = figure_html(dashboard(path))
+                picture.value = figure_html(dashboard(run_dir))
             except UserError as error:
                 picture.value = f"<p>{error}</p>"
+        if end.exists():
+            stop.disabled, stop.description = True, "Finished"
 
     async def follow() -> None:
         while not stop.disabled:
             await asyncio.sleep(every)
             redraw()
-            stop.disabled = stop.disabled or seen.finished
-        stop.description = "Finished" if seen.finished else "Stopped"
+        if stop.description != "Finished":
+            stop.description = "Stopped"
 
     def on_stop(_: object) -> None:
         stop.disabled = True
@@ -196,29 +223,12 @@ def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
     redraw()
     stop.on_click(on_stop)
     box = ipw.VBox([picture, stop])
-    if seen.finished:
-        stop.disabled, stop.description = True, "Finished"
-        return box
     try:
-        box.task = asyncio.get_running_loop().create_task(follow())  # the loop itself would forget a task nobody holds
+        # The loop alone would let the garbage collector take the task.
+        box.task = asyncio.get_running_loop().create_task(follow())
     except RuntimeError:
         stop.disabled = True
     return box
-
-
-class _State:
-    """What of a run directory was drawn last."""
-
-    def __init__(self) -> None:
-        self.size, self.finished = -1, False
-
-    def news(self, path: Path) -> bool:
-        """Whether there is more to draw than the last time."""
-        metrics = path / "metrics.jsonl"
-        now = (metrics.stat().st_size if metrics.exists() else 0), (path / "finished.json").exists()
-        changed = now != (self.size, self.finished)
-        self.size, self.finished = now
-        return changed
 
 
 def clock(seconds: float) -> str:
@@ -230,38 +240,3 @@ def clock(seconds: float) -> str:
     if hours >= 48:
         return f"{hours / 24:.1f} days"
     return f"{hours} h {rest:02d} min" if hours else f"{minutes} min"
-
-
-def _short(label: str) -> str:
-    """ "auto-pmd model_1 (tau=1)" -> "model_1 (tau=1)": the method stands in the title."""
-    return label.split(" ", 1)[1] if " model_" in label else label
-
-
-def _curves(ax: Axes, seen: Lines, field: str, title: str, pairs: Sequence[str]) -> list[Line2D]:
-    """One line per pair."""
-    steps = [line["step"] for line in seen]
-    handles = []
-    for i, pair in enumerate(pairs):
-        handles += ax.plot(steps, [line[field][i] for line in seen], label=pair, **series_style(i, len(steps)))
-    if field == "alpha":
-        ax.set_ylim(-0.03, 1.03)
-    elif field == "p":
-        ax.set_ylim(bottom=0)
-    name_axes(ax, title=title)
-    return handles
-
-
-def _rates(ax: Axes, steps: Sequence[int], rates: Sequence[float]) -> None:
-    ax.plot(steps, rates, **series_style(4, len(steps)))
-    ax.set_ylim(bottom=0)
-    name_axes(ax, title="target tokens/s, all students")
-
-
-def _skips(ax: Axes, labels: Sequence[str], of: Sequence[Lines]) -> None:
-    for i, (label, seen) in enumerate(zip(labels, of, strict=True)):
-        steps = [line["step"] for line in seen]
-        ax.plot(steps, [line["overflow_skips"] for line in seen], drawstyle="steps-post", label=_short(label),
-                **series_style(i, len(steps)))  # fmt: skip
-    ax.set_ylim(bottom=0)
-    ax.legend(frameon=False, fontsize=TEXT_SIZE - 2)
-    name_axes(ax, title="updates skipped by overflow")

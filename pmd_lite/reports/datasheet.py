@@ -1,37 +1,34 @@
-"""What is in a corpus, for people: tables on the terminal, and one HTML page with figures that needs nothing else.
+"""What is in a corpus, for people: tables on the terminal, and one HTML page with figures that needs no other file.
 
-A word is what stands between spaces, without punctuation at its ends, in lower case. Languages written without spaces
-are counted in characters. Words are counted in at most 100,000 training lines of a pair, taken at equal distances;
-sizes, repeated pairs and leaks over all of them.
+A word is a piece of text between spaces, without punctuation at its ends, in lower case. Languages written without
+spaces are counted in characters. Words are counted in at most 100,000 training lines of a pair, taken at equal
+distances; sizes, repeated pairs and leaks are counted in all lines.
 """
 
 from __future__ import annotations
 
 import functools
 import html
-import os
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pmd_lite.data.corpus import Corpus, ParallelText, load_corpus
+from pmd_lite.disk import write_atomic
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.figures import style
 from pmd_lite.figures.style import LessonFigure
 from pmd_lite.sampling.temperature import temperature_probabilities
 
-__all__ = ["PairFacts", "SideFacts", "hints", "look", "show_corpus", "summary", "write_datasheet"]
-
 LINES = 100_000  # training lines of a pair whose words are counted
-SCRIPT_LINES = 10_000  # of these, lines whose letters are looked at
-ODD = 0.05  # from this share of lines in another script on, there is a warning
-PANELS = 24  # histograms drawn at the most
+SCRIPT_LINES = 10_000  # of these, lines whose scripts are checked
+ODD = 0.05  # a warning appears when at least this share of lines is in another script
+PANELS = 24  # most histograms drawn
 
 _UNSPACED = {"zh", "zho", "cmn", "yue", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"}
 _LANGUAGES = {  # script, as Unicode names its letters -> codes of the languages that are written in it alone
@@ -62,22 +59,22 @@ class SideFacts:
 
     language: str
     unit: str
-    """What is counted: words or characters."""
+    """What lengths count: words or characters."""
     lengths: Ints
-    """[line] units in each training line looked at."""
+    """[line] units in each sampled training line."""
     types: int
     """Different units in these lines."""
     unseen: float
-    """Share of the test set's units that are not among them."""
+    """Share of the test set's units that are not in these lines."""
     odd: float
-    """Share of lines that are mostly in a script the language is not written in; 0 where that is not known."""
+    """Share of lines that are mostly in a script the language is not written in; 0 if its script is not known."""
     other: float
     """The same share if these lines were in the language of the other side."""
 
 
 @dataclass(frozen=True)
 class PairFacts:
-    """What `look` finds out about one pair."""
+    """What `look` measures of one pair."""
 
     pair: str
     sizes: tuple[int, int, int]
@@ -112,11 +109,10 @@ def _script(letter: str) -> str:
 def _fits(line: str, scripts: frozenset[str]) -> bool:
     """Whether at least half of the letters belong to the scripts; a line without letters fits everywhere.
 
-    A Han sign counts for four letters, about as long a word: a name in Latin letters makes no line less Chinese.
+    A Han sign counts as four letters, about one word: a name in Latin letters does not make a line less Chinese.
     """
-    found = [_script(letter) for letter in line if letter.isalpha()]
-    weights = [4 if script == "CJK" else 1 for script in found]
-    return 2 * sum(w for w, script in zip(weights, found, strict=True) if script in scripts) >= sum(weights)
+    weights = [(script, 4 if script == "CJK" else 1) for script in map(_script, filter(str.isalpha, line))]
+    return 2 * sum(w for script, w in weights if script in scripts) >= sum(w for _, w in weights)
 
 
 def _some(text: ParallelText, most: int, column: int) -> Iterator[str]:
@@ -144,25 +140,25 @@ def _look_at_side(train: ParallelText, test: ParallelText, languages: Sequence[s
 
 
 def _hashes(text: ParallelText) -> Ints:
-    """[line] one hash a pair: 8 bytes each is all that is kept of them."""
+    """[line] one hash of 8 bytes for each sentence pair."""
     return np.concatenate([src * np.int64(0x5851F42D4C957F2D) + trg for src, trg in text.hash_blocks()])
 
 
 def look(corpus: Corpus) -> list[PairFacts]:
-    """Go through the text once or twice, pair by pair, in the order of the corpus."""
-    found = []
+    """Measure every pair, in the order of the corpus; reads the text once or twice."""
+    facts = []
     for pair in corpus.pairs:
         train, valid, test = (getattr(corpus, split)[pair] for split in ("train", "valid", "test"))
         hashes = _hashes(train)
         in_valid, in_test = (int(np.isin(hashes, _hashes(text)).sum()) for text in (valid, test))
         src, trg = (_look_at_side(train, test, pair.split("-"), column) for column in (0, 1))
         sizes, repeated = (len(train), len(valid), len(test)), len(hashes) - len(np.unique(hashes))
-        found.append(PairFacts(pair, sizes, repeated, (in_valid, in_test), src, trg, train[0]))
-    return found
+        facts.append(PairFacts(pair, sizes, repeated, (in_valid, in_test), src, trg, train[0]))
+    return facts
 
 
 def summary(facts: Sequence[PairFacts]) -> tuple[Table, Table, Table]:
-    """Sizes and sampling shares; lengths and vocabulary of each side; what is wrong with the text."""
+    """Tables of sizes and sampling shares, of lengths and vocabulary of each side, and of faults in the text."""
     shares = [temperature_probabilities([f.sizes[0] for f in facts], tau).tolist() for tau in (1, 5)]
     sizes = Table(
         ["pair", "train", "valid", "test", "share tau=1", "share tau=5"],
@@ -190,7 +186,7 @@ def _say_script(side: SideFacts) -> str:
 
 
 def hints(facts: Sequence[PairFacts]) -> list[str]:
-    """A line for every side that does not look like its language."""
+    """A warning for every side that does not look like its language."""
     lines = []
     for f in facts:
         for which, side, other in (("source", f.src, f.trg), ("target", f.trg, f.src)):
@@ -206,16 +202,16 @@ def hints(facts: Sequence[PairFacts]) -> list[str]:
 def _size_figure(facts: Sequence[PairFacts]) -> LessonFigure:
     pairs, sizes = [f.pair for f in facts], [f.sizes[0] for f in facts]
     shares = [temperature_probabilities(sizes, tau).tolist() for tau in (1, 5)]
-    said = "; ".join(f"{p} {n:,} pairs, {a:.1%} and {b:.1%}" for p, n, a, b in zip(pairs, sizes, *shares, strict=True))
-    alt = f"Training pairs on a log scale, and their shares in training at tau 1 and tau 5: {said}."
+    text = "; ".join(f"{p} {n:,} pairs, {a:.1%} and {b:.1%}" for p, n, a, b in zip(pairs, sizes, *shares, strict=True))
+    alt = f"Training pairs on a log scale, and their shares in training at tau 1 and tau 5: {text}."
     fig, (left, right) = style.new_figure(alt, 2, columns=2, height=1.2 + 0.32 * len(pairs))
     rows = np.arange(len(pairs))[::-1]
     left.barh(rows, sizes, color=style.COLOURS[0], height=0.7)
     left.set_xscale("log")
     left.set_xlim(left=min(sizes) / 3)
     for i, (tau, share) in enumerate(zip((1, 5), shares, strict=True)):
-        look: dict[str, Any] = {"color": style.COLOURS[i], "hatch": style.HATCHES[i], "edgecolor": "white"}
-        right.barh(rows + 0.2 - 0.4 * i, share, 0.38, label=rf"$\tau={tau}$", **look)
+        right.barh(rows + 0.2 - 0.4 * i, share, 0.38, label=rf"$\tau={tau}$", color=style.COLOURS[i],
+                   hatch=style.HATCHES[i], edgecolor="white")  # fmt: skip
     for ax in (left, right):
         ax.set_yticks(rows, pairs)
     style.name_axes(left, "training pairs (log scale)")
@@ -226,26 +222,24 @@ def _size_figure(facts: Sequence[PairFacts]) -> LessonFigure:
 
 def _length_figure(facts: Sequence[PairFacts]) -> LessonFigure:
     shown = facts[:PANELS]
-    said = "; ".join(
+    text = "; ".join(
         f"{f.pair} " + " and ".join(f"{np.median(side.lengths):.0f} {side.unit}" for side in (f.src, f.trg))
         for f in shown
     )
-    alt = f"Histograms of the lengths of training sentences, a panel per pair. Median of source and target: {said}."
+    alt = f"Histograms of the lengths of training sentences, a panel per pair. Median of source and target: {text}."
     fig, axes = style.new_figure(alt, len(shown), columns=3 if len(shown) > 4 else 2, height=2.2)
-    handles: list[Any] = []
     for f, ax in zip(shown, axes, strict=True):
-        handles = []
         top = max(2, int(max(np.percentile(side.lengths, 99) for side in (f.src, f.trg))))
         edges = np.arange(0, top + 2, max(1, top // 40))
         for i, side in enumerate((f.src, f.trg)):
             share = np.histogram(side.lengths, edges)[0] / len(side.lengths)
             line = {key: value for key, value in style.series_style(i).items() if not key.startswith("mark")}
-            handles.append(ax.stairs(share, edges, **line))
+            ax.stairs(share, edges, label=("source", "target")[i], **line)
         style.name_axes(ax, title=f.pair)
         ax.set_ylim(bottom=0)
-    style.legend_above(fig, handles, ["source", "target"])
-    fig.supxlabel("words (characters where there are no spaces)", fontsize=10)
-    fig.supylabel("share of lines", fontsize=10)
+    style.legend_above(fig, *axes[0].get_legend_handles_labels())
+    fig.supxlabel("words (characters where there are no spaces)", fontsize=style.TEXT_SIZE)
+    fig.supylabel("share of lines", fontsize=style.TEXT_SIZE)
     return style.settled(fig)
 
 
@@ -276,27 +270,20 @@ th, td {{ padding: .25rem .7rem; border-bottom: 1px solid #ccc; vertical-align: 
 def write_datasheet(corpus: Corpus, path: Path, facts: Sequence[PairFacts] | None = None) -> Path:
     """Write one HTML page with the tables, warnings, figures and an example of each pair; returns its path.
 
-    The page holds its figures and links to nothing. The same corpus gives the same bytes. `facts`: from `look`, which
-    is called otherwise. Raises UserError when the page cannot be written, or would lie among the files of the corpus.
+    The page holds its figures and links to nothing. The same corpus gives the same bytes. facts: what `look` returned,
+    if the caller has it. Raises UserError when the page cannot be written, or would lie among the files of the corpus.
     """
     if corpus.path and path.resolve().parent == corpus.path.resolve():
         raise UserError(f"{path} would be a foreign file in the corpus. Choose a path outside {corpus.path}.")
-    found = look(corpus) if facts is None else facts
-    page = _PAGE.format(title=html.escape(f"Datasheet: {corpus.name}"), body="\n".join(_body(corpus, found)))
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(new, path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written ({error.strerror}). Choose another file.") from None
+    body = "\n".join(_body(corpus, look(corpus) if facts is None else facts))
+    page = _PAGE.format(title=html.escape(f"Datasheet: {corpus.name}"), body=body)
+    write_atomic(path, lambda p: p.write_text(page, encoding="utf-8", newline="\n"))
     return path
 
 
 def _body(corpus: Corpus, facts: Sequence[PairFacts]) -> Iterator[str]:
-    about = {"Direction": corpus.direction, "Licence": corpus.licence, "Source": corpus.source}
-    yield "".join(f"<p><strong>{key}</strong>: {html.escape(value)}</p>\n" for key, value in about.items())
+    origin = {"Direction": corpus.direction, "Licence": corpus.licence, "Source": corpus.source}
+    yield "".join(f"<p><strong>{key}</strong>: {html.escape(value)}</p>\n" for key, value in origin.items())
     sizes, words, faults = summary(facts)
     yield f"<h2>Sizes</h2>\n{sizes.to_html()}\n{style.figure_html(_size_figure(facts))}"
     yield f"<h2>Sentences and words</h2>\n{words.to_html()}"
@@ -313,19 +300,16 @@ def _body(corpus: Corpus, facts: Sequence[PairFacts]) -> Iterator[str]:
             for side, text in zip((f.src, f.trg), f.example, strict=True)
         )
         yield f'<tr><th scope="row">{f.pair}</th>{"".join(cells)}</tr>'
-    yield f"</tbody>\n</table>\n<h2>How it was counted</h2>\n<p>{html.escape(' '.join(_how().split()))}</p>"
-
-
-def _how() -> str:
-    return (__doc__ or "").partition("\n\n")[2] + (
+    how = (__doc__ or "").partition("\n\n")[2] + (
         f" A line is in a script if half of its letters are (a Han sign counts four): {SCRIPT_LINES:,} lines a pair."
     )
+    yield f"</tbody>\n</table>\n<h2>How it was counted</h2>\n<p>{html.escape(' '.join(how.split()))}</p>"
 
 
 def show_corpus(path: Path, html: Path | None = None) -> None:
-    """Print what is in the corpus directory; with `html`, also write the datasheet there. Leaks are told, not refused.
+    """Print what is in the corpus directory; with `html`, also write the datasheet there. Leaks are only reported.
 
-    Raises UserError for whatever else makes the corpus unreadable.
+    Raises UserError for everything else that makes a corpus unreadable.
     """
     corpus = load_corpus(path, allow_leakage=True)
     facts = look(corpus)

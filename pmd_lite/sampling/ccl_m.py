@@ -15,8 +15,9 @@ from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.scheduled import larger_half, shares_within
+from pmd_lite.sampling.scheduled import shares_within
 from pmd_lite.sampling.temperature import FixedSampler
 
 

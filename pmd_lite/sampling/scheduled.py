@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
 
@@ -44,16 +45,6 @@ def scheduled_tau(progress: float, start: float, end: float, shape: Literal["lin
     exponent = 1 / start + moved * (1 / end - 1 / start)
     tau = 1 / exponent if exponent > 0 else math.inf
     return min(max(tau, min(start, end)), max(start, end))  # rounding must not step over an end
-
-
-def larger_half(sizes: Sequence[int]) -> list[int]:
-    """Indices of the high-resource pairs, largest first.
-
-    The larger half by training sentences; of an odd number the middle one belongs to it. Of two equal sizes the earlier
-    index counts as the larger.
-    """
-    order = sorted(range(len(sizes)), key=lambda pair: (-sizes[pair], pair))
-    return order[: (len(sizes) + 1) // 2]
 
 
 def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:

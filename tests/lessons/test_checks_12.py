@@ -13,7 +13,6 @@ from pmd_kit import l12
 from pmd_kit.exercise import Exercise
 from pmd_kit.l12.figures import shares_over, teachers, water_level
 from pmd_lite.errors import UserError
-from pmd_lite.figures.comparisons import curve_and_point
 from pmd_lite.figures.style import alt_text
 
 STUDENTS = ["your name", "Ada", "Nr. 17", "x", "Grace", "Émilie"]
@@ -105,9 +104,3 @@ def test_figures_draw_what_they_are_given() -> None:
     assert [len(ax.patches) for ax in fig.axes] == [1, 0]
     with pytest.raises(UserError, match="same pairs"):
         teachers({"a": [1]}, {"b": [True]}, alt="x")
-    points = {"tau=1": (1.0, 2.0), "other": (2.0, 1.0)}
-    fig = curve_and_point([1, 2], {"a": [0.5, 0.6], "b": [0.5, 0.4]}, points, "other", "better; cheaper", alt="x")
-    left, right = fig.axes
-    assert len(left.lines) == 2 and {line.get_gid() for line in right.lines} == set(points)
-    with pytest.raises(UserError, match="No point is named nobody"):
-        curve_and_point([1], {"a": [1.0]}, points, "nobody", "", alt="x")

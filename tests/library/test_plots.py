@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html.parser
 import io
-import itertools
 import math
 import os
 import re
@@ -15,7 +14,6 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 from PIL import Image
 
+from pmd_kit import pictures
 from pmd_lite.errors import UserError
 from pmd_lite.figures import plots, style
 from pmd_lite.figures.style import LessonFigure
@@ -39,8 +38,8 @@ ALT = 'Two lines: "τ = 1" falls, α & β <rise> – and the reader may not see 
 # name: (a call without alt, the same call with nothing to draw)
 FIGURES: dict[str, tuple[Callable[..., LessonFigure], Callable[..., LessonFigure]]] = {
     "sampling": (
-        lambda **k: plots.sampling_distribution(PAIRS, [300, 200, 10], [1, 5, math.inf], **k),
-        lambda **k: plots.sampling_distribution([], [], [1], **k),
+        lambda **k: pictures.sampling_distribution(PAIRS, [300, 200, 10], [1, 5, math.inf], **k),
+        lambda **k: pictures.sampling_distribution([], [], [1], **k),
     ),
     "dev_loss": (lambda **k: plots.dev_loss(STEPS, LOSSES, **k), lambda **k: plots.dev_loss(STEPS, {"m": {}}, **k)),
     "alpha": (
@@ -48,16 +47,12 @@ FIGURES: dict[str, tuple[Callable[..., LessonFigure], Callable[..., LessonFigure
         lambda **k: plots.alpha_over_time(STEPS, {}, **k),
     ),
     "probabilities": (
-        lambda **k: plots.probabilities_over_time(STEPS, BY_PAIR, **k),
-        lambda **k: plots.probabilities_over_time([], {"fr-en": []}, **k),
+        lambda **k: pictures.probabilities_over_time(STEPS, BY_PAIR, **k),
+        lambda **k: pictures.probabilities_over_time([], {"fr-en": []}, **k),
     ),
     "frontier": (
         lambda **k: plots.frontier(POINTS, baselines=["A", "B"], ours=["A'", "B'"], arrows=ARROWS, **k),
         lambda **k: plots.frontier({}, **k),
-    ),
-    "bars": (
-        lambda **k: plots.bleu_bars({"tau=1": dict.fromkeys(PAIRS, 20.0), "tau=5": dict.fromkeys(PAIRS, 21.0)}, **k),
-        lambda **k: plots.bleu_bars({"tau=1": {}}, **k),
     ),
 }
 every_figure = pytest.mark.parametrize("name", FIGURES)
@@ -82,7 +77,7 @@ def legend_texts(fig: LessonFigure) -> list[str]:
 
 # ---------------------------------------------------------------- what a figure holds
 def test_sampling_distribution_follows_equation_2() -> None:
-    fig = plots.sampling_distribution(["a", "b"], [90, 10], [1, 2, math.inf], alt=ALT)
+    fig = pictures.sampling_distribution(["a", "b"], [90, 10], [1, 2, math.inf], alt=ALT)
     drawn = [y for _, y in lines(fig.axes[0]).values()]
     assert drawn[0] == pytest.approx([0.9, 0.1])
     assert drawn[1] == pytest.approx([0.75, 0.25])  # square roots 3 : 1
@@ -130,14 +125,14 @@ def test_a_pair_looks_the_same_in_every_panel_and_unlike_the_others() -> None:
     fig = plots.alpha_over_time(STEPS, {"student 1": BY_PAIR, "student 2": {"tr-en": BY_PAIR["tr-en"]}}, alt=ALT)
     looks = [[(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines] for ax in fig.axes]
     assert len(set(looks[0])) == 3 and looks[1] == [looks[0][2]]
-    (ax,) = plots.probabilities_over_time(STEPS, BY_PAIR, alt=ALT).axes
+    (ax,) = pictures.probabilities_over_time(STEPS, BY_PAIR, alt=ALT).axes
     assert [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines] == looks[0]
     for ax in plots.dev_loss(STEPS, LOSSES, alt=ALT).axes[1:]:  # here the lines are models
         assert [line.get_color() for line in ax.lines if line.get_marker() != "*"] == list(style.COLOURS[:2])
 
 
 def test_probabilities_hold_the_data() -> None:
-    fig = plots.probabilities_over_time(np.array(STEPS), {p: np.array(v) for p, v in BY_PAIR.items()}, alt=ALT)
+    fig = pictures.probabilities_over_time(np.array(STEPS), {p: np.array(v) for p, v in BY_PAIR.items()}, alt=ALT)
     assert lines(fig.axes[0]) == {pair: (STEPS, values) for pair, values in BY_PAIR.items()}
     assert legend_texts(fig) == PAIRS
 
@@ -189,18 +184,6 @@ def test_names_in_a_crowd_do_not_cover_each_other_or_the_points() -> None:
         assert not any(box.overlaps(other) for other in boxes[:i])
         assert not any(box.contains(*ax.transData.transform(p)) for p in points.values())
         assert fig.bbox.contains(box.x0, box.y0) and fig.bbox.contains(box.x1, box.y1)
-
-
-def test_bars_hold_the_scores_beside_their_pair() -> None:
-    scores = {"tau=1": {"fr-en": 30.0, "tr-en": 9.0}, "tau=5": {"tr-en": 12.0}}
-    fig = plots.bleu_bars(scores, alt=ALT)
-    (ax,) = fig.axes
-    bars = [(round(bar.get_x() + bar.get_width() / 2), bar.get_height()) for bar in ax.patches]  # type: ignore[attr-defined]
-    assert bars == [(0, 30.0), (1, 9.0), (1, 12.0)]
-    assert legend_texts(fig) == ["tau=1", "tau=5"]
-    assert [t.get_text() for t in ax.get_xticklabels()] == ["fr-en", "tr-en"]
-    edges = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches)  # type: ignore[attr-defined]
-    assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(edges))
 
 
 # ---------------------------------------------------------------- how it looks
@@ -269,24 +252,22 @@ def test_nothing_to_draw_is_an_error(name: str) -> None:
 
 def test_uneven_data_and_unknown_names_are_named() -> None:
     with pytest.raises(UserError, match='"tr-en" has 3 values for 4 steps'):
-        plots.probabilities_over_time(STEPS, BY_PAIR | {"tr-en": [0.1, 0.2, 0.3]}, alt=ALT)
+        pictures.probabilities_over_time(STEPS, BY_PAIR | {"tr-en": [0.1, 0.2, 0.3]}, alt=ALT)
     with pytest.raises(UserError, match="No point is named Z"):
         plots.frontier(POINTS, arrows=[("A", "Z")], alt=ALT)
     with pytest.raises(UserError, match="temperature is positive"):
-        plots.sampling_distribution(["a"], [10], [0.0], alt=ALT)
-    with pytest.raises(UserError, match="At most 7 systems"):
-        plots.bleu_bars({f"s{i}": {"a": 1.0} for i in range(8)}, alt=ALT)
+        pictures.sampling_distribution(["a"], [10], [0.0], alt=ALT)
 
 
 @every_figure
 def test_saved_files_carry_the_text_and_are_equal_twice(name: str, tmp_path: Path) -> None:
     fig = FIGURES[name][0](alt=ALT)
-    first = plots.save_figure(fig, tmp_path / "new folder" / "fig.v1")
+    first = style.save_figure(fig, tmp_path / "new folder" / "fig.v1")
     assert [p.name for p in first] == ["fig.v1.png", "fig.v1.pdf"]
-    again = plots.save_figure(fig, str(tmp_path / "again"))
+    again = style.save_figure(fig, str(tmp_path / "again"))
     for a, b in zip(first, again, strict=True):
         assert a.read_bytes() == b.read_bytes()
-    assert plots.png_bytes(FIGURES[name][0](alt=ALT)) == plots.png_bytes(fig)
+    assert style.png_bytes(FIGURES[name][0](alt=ALT)) == style.png_bytes(fig)
     with Image.open(first[0]) as image:
         assert image.info["Description"] == ALT and "Software" not in image.info
         assert image.info["dpi"][0] == pytest.approx(300, abs=0.1)
@@ -302,10 +283,10 @@ def pdf_string(raw: bytes) -> str:
 
 def test_another_process_draws_the_same_bytes_without_pyplot(tmp_path: Path) -> None:
     code = (
-        "import sys; from pmd_lite.figures import plots\n"
+        "import sys; from pmd_lite.figures import plots; from pmd_lite.figures.style import save_figure\n"
         "points = {'A': (1, 2), 'B': (2, 1)}\n"
         "fig = plots.frontier(points, baselines=['A', 'B'], arrows=[('A', 'B')], alt='x')\n"
-        "plots.save_figure(fig, sys.argv[1])\n"
+        "save_figure(fig, sys.argv[1])\n"
         "print({'matplotlib.pyplot', 'IPython'} & set(sys.modules))"
     )
     env = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -313,7 +294,7 @@ def test_another_process_draws_the_same_bytes_without_pyplot(tmp_path: Path) -> 
     run = subprocess.run(command, env=env, capture_output=True, text=True, encoding="utf-8")
     assert (run.returncode, run.stdout.strip()) == (0, "set()"), run.stderr
     points = {"A": (1.0, 2.0), "B": (2.0, 1.0)}
-    plots.save_figure(plots.frontier(points, baselines=["A", "B"], arrows=[("A", "B")], alt="x"), tmp_path / "a")
+    style.save_figure(plots.frontier(points, baselines=["A", "B"], arrows=[("A", "B")], alt="x"), tmp_path / "a")
     for suffix in (".png", ".pdf"):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
@@ -334,25 +315,10 @@ def test_html_image_is_the_figure_with_its_text() -> None:
     (image,) = Images(fig._repr_html_()).found
     assert image["alt"] == ALT
     data = base64.b64decode(str(image["src"]).removeprefix("data:image/png;base64,"))
-    whole = np.asarray(Image.open(io.BytesIO(plots.png_bytes(fig))).convert("RGB"), dtype=float)
+    whole = np.asarray(Image.open(io.BytesIO(style.png_bytes(fig))).convert("RGB"), dtype=float)
     shown = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), dtype=float)
     assert shown.shape == whole.shape and shown.shape[1] <= 700
     assert np.abs(shown - whole).mean() < 2  # of 255: fewer colours, the same picture
-
-
-def test_show_displays_the_picture_with_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    display = pytest.importorskip("IPython.display")
-    shown: list[Any] = []
-    monkeypatch.setattr(display, "display", lambda data, raw: shown.append((data, raw)))
-    fig = FIGURES["frontier"][0](alt=ALT)
-    plots.show(fig)
-    assert shown == [({"text/html": fig._repr_html_(), "text/plain": ALT}, True)]
-
-
-def test_show_without_ipython_says_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "IPython.display", None)
-    with pytest.raises(UserError, match="save_figure"):
-        plots.show(FIGURES["bars"][0](alt=ALT))
 
 
 def test_exported_notebook_carries_the_text() -> None:
@@ -360,16 +326,16 @@ def test_exported_notebook_carries_the_text() -> None:
     exporters = pytest.importorskip("nbconvert.exporters")
     fig = FIGURES["probabilities"][0](alt=ALT)
     output = nbformat.v4.new_output("display_data", {"text/html": fig._repr_html_(), "text/plain": ALT})
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("show(fig)", outputs=[output])])
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("fig", outputs=[output])])
     page, _ = exporters.HTMLExporter(template_name="basic").from_notebook_node(book)
     assert ALT in [image.get("alt") for image in Images(page).found]
 
 
 def test_threads_draw_the_same_picture() -> None:
-    expected = zlib.crc32(plots.png_bytes(FIGURES["dev_loss"][0](alt=ALT)))
+    expected = zlib.crc32(style.png_bytes(FIGURES["dev_loss"][0](alt=ALT)))
     found: list[int] = []
     workers = [
-        threading.Thread(target=lambda: found.append(zlib.crc32(plots.png_bytes(FIGURES["dev_loss"][0](alt=ALT)))))
+        threading.Thread(target=lambda: found.append(zlib.crc32(style.png_bytes(FIGURES["dev_loss"][0](alt=ALT)))))
         for _ in range(2)
     ]
     for worker in workers:

@@ -106,6 +106,6 @@ def test_a_comparison_refuses_the_tokenizer_of_another_corpus(tmp_path: Path) ->
     train_tokenizer(other, preset("toy", **TINY).tokenizer).save(tmp_path / "c" / "tokenizer")
     with pytest.raises(UserError, match=r"tokenizer of this comparison differs.*trained on other texts"):
         compare("toy", ["tau=1"], **words)
-    with pytest.raises(UserError, match=r"tau=5 vocab_size=80: all rows of a comparison have one tokenizer"):
+    with pytest.raises(UserError, match=r"tau=5 vocab_size=80: all methods of a comparison share one tokenizer"):
         compare("toy", ["tau=1", "tau=5 vocab_size=80"], **{**words, "out": tmp_path / "d"})
     assert not (tmp_path / "d").exists()

@@ -20,7 +20,7 @@ from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
 from pmd_lite.sampling.schedule import PairSchedule
-from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler, larger_half, scheduled_tau, shares_within
+from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler, scheduled_tau, shares_within
 from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
 from pmd_lite.sampling.unimax import UniMaxSampler, unimax_probabilities
 
@@ -196,20 +196,6 @@ def test_cooldown_moves_every_64_updates() -> None:
 
 
 # ---------------------------------------------------------------- Order Matters
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ((10, 40, 20, 30), [1, 3]),
-        ((10, 40, 20), [1, 2]),  # the middle one of three is large
-        ((5, 5, 5, 5), [0, 1]),  # of equal ones the earlier
-        ((5, 7, 5), [1, 0]),
-        ((3,), [0]),
-    ],
-)
-def test_the_larger_half(sizes: tuple[int, ...], expected: list[int]) -> None:
-    assert larger_half(sizes) == expected
 
 
 def test_shares_within_some_pairs_leave_exactly_nothing_for_the_others() -> None:

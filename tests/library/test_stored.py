@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from pmd_kit.l12.comparison import card, equal_compute, reading, undominated
 from pmd_kit.l12.widgets import method_picker
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
 from pmd_lite.training.rundir import FORMAT
@@ -39,67 +40,72 @@ def summary() -> dict[str, Any]:
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> StoredComparison:
+def stored(tmp_path: Path) -> Comparison:
     return load(summary(), tmp_path)
 
 
-def load(data: dict[str, Any], folder: Path) -> StoredComparison:
+def load(data: dict[str, Any], folder: Path) -> Comparison:
     path = folder / "summary.json"
     path.write_text(json.dumps(data), encoding="utf-8")
-    return StoredComparison.load(path)
+    return Comparison.load(path)
 
 
-def test_numbers_by_hand(stored: StoredComparison) -> None:
+def test_numbers_by_hand(stored: Comparison) -> None:
     assert stored.points("tau=1") == [(4.0, 60.0), (6.0, 62.0)]
     assert stored.mean_point("unimax") == (11.0, 51.0)
     assert stored.cost("pair model_1 (x)") == 2.5
-    assert stored.undominated() == ["tau=1", "unimax"]
+    assert undominated(stored) == ["tau=1", "unimax"]
     assert stored.moving() == ["unimax", "pair model_1 (x)"]
     assert stored.difference("unimax", "HRL") == (-10.0, "▼")
-    assert stored.difference("tau=1", "HRL") == (0.0, "")
+    assert stored.difference("tau=1", "HRL") is None
     assert stored.command == ""
     with pytest.raises(UserError, match=r"No system is called 'x'. There are tau=1, unimax"):
         stored.points("x")
 
 
-def test_the_table_has_a_row_for_each_system(stored: StoredComparison) -> None:
+def test_the_table_has_a_row_for_each_system(stored: Comparison) -> None:
     text = stored.table().to_text()
-    assert "33.0 ± 1.4" in text and "61.0 ± 1.4" in text and "+6.0\u00a0▲" in text and "p < 0.05." in text
+    assert "33.0 ± 1.4" in text and "61.0 ± 1.4" in text and "+6.0\u00a0▲" in text and "p < 0.05 (" in text
     assert [row[0] for row in stored.table(["unimax"]).rows] == ["unimax"]
     assert stored.table().rows[0][2] == "", "the baseline differs from itself by nothing"
 
 
-def test_the_reading_follows_from_the_marks(stored: StoredComparison, tmp_path: Path) -> None:
-    text = stored.reading()
+def test_the_reading_follows_from_the_marks(stored: Comparison, tmp_path: Path) -> None:
+    text = reading(stored)
     assert "large pairs, against tau=1:\n  better (0): none\n  worse (1): unimax -10.0\n" in text
     assert "small pairs, against tau=1:\n  better (1): unimax +6.0\n" in text
     assert "2 of 6 differences are marked; about 0 would be" in text
     assert text.endswith("Not dominated by any other mean: tau=1 (compute 1.00), unimax (compute 0.90).")
     data = summary()
     data["systems"][1]["differences"]["HRL"] = [-10.0, ""]
-    assert "large pairs, against tau=1:\n  better (0): none\n  worse (0): none" in load(data, tmp_path).reading()
+    assert "large pairs, against tau=1:\n  better (0): none\n  worse (0): none" in reading(load(data, tmp_path))
 
 
-def test_equal_compute_by_hand(stored: StoredComparison) -> None:
-    table = stored.equal_compute(["tau=1", "pair"])
+def test_equal_compute_by_hand(stored: Comparison) -> None:
+    table = equal_compute(stored, ["tau=1", "pair"])
     assert [list(row) for row in table.rows] == [
         ["tau=1", "1.00", 100, 250], ["unimax", "0.90", 111, 278], ["pair", "2.50", 40, 100]
     ]  # fmt: skip
     with pytest.raises(UserError, match="No method is called x"):
-        stored.equal_compute(["x"])
+        equal_compute(stored, ["x"])
 
 
-def test_figures_say_what_they_show(stored: StoredComparison) -> None:
-    assert "unimax LRL 11.0 HRL 51.0" in alt_text(stored.frontier(highlight=["unimax"]))
-    assert "unimax" not in alt_text(stored.frontier(labels=["tau=1", "pair model_1 (x)"]))
-    stored.frontier(labels=["unimax", "pair model_1 (x)"])  # without the baseline there is no cross, and no error
-    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(stored.probabilities())
-    assert len(stored.probabilities(["tau=1"]).axes) == 1
-    assert alt_text(stored.costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
-    assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(stored.card("unimax"))
+def test_figures_say_what_they_show(stored: Comparison) -> None:
+    assert "unimax LRL 11.0 HRL 51.0" in alt_text(stored.plot_frontier(highlight=["unimax"]))
+    assert "unimax" not in alt_text(stored.plot_frontier(labels=["tau=1", "pair model_1 (x)"]))
+    stored.plot_frontier(labels=["unimax", "pair model_1 (x)"])  # without the baseline there is no cross, and no error
+    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(stored.plot_probabilities())
+    only = stored.plot_probabilities(["tau=1"])
+    assert only is not None and len(only.axes) == 1
+    assert alt_text(stored.plot_costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
+    assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(card(stored, "unimax"))
+    left, right = card(stored, "unimax").axes
+    assert len(left.lines) == 2 and {line.get_gid() for line in right.lines} == set(stored.systems)
+    with pytest.raises(UserError, match="No system is called 'nobody'"):
+        card(stored, "nobody")
 
 
-def test_the_picker_draws_every_system(stored: StoredComparison) -> None:
+def test_the_picker_draws_every_system(stored: Comparison) -> None:
     widget = method_picker(stored)
     _, label, picture = widget.children
     for name in stored.systems:
@@ -115,20 +121,29 @@ def test_a_file_that_lacks_a_part_is_refused(part: str, tmp_path: Path) -> None:
         load(data, tmp_path)
 
 
-def test_a_missing_file_a_wrong_form_and_a_method_without_cost_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no stored comparison"):
-        StoredComparison.load(tmp_path / "none.json")
+        Comparison.load(tmp_path / "none.json")
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UserError, match="no stored comparison"):
-        StoredComparison.load(tmp_path / "list.json")
+        Comparison.load(tmp_path / "list.json")
+
+
+def test_what_was_not_measured_is_a_dash_and_not_a_number(stored: Comparison, tmp_path: Path) -> None:
     data = summary()
     del data["costs"]["pair"]
-    with pytest.raises(UserError, match="no stored comparison"):
-        load(data, tmp_path)
+    data["systems"][1]["bleu"][0]["small"] = None
+    found = load(data, tmp_path)
+    rows = {row[0]: dict(zip(found.table().columns, row, strict=True)) for row in found.table().rows}
+    assert rows["pair model_1 (x)"]["compute"] == "-" != rows["unimax"]["compute"]
+    assert rows["unimax"]["BLEU"] is None is rows["unimax"]["LRL"] and rows["unimax"]["HRL"] is not None
+    assert "no BLEU for small" in found.table().caption and "no BLEU" not in stored.table().caption
+    assert found.plot_frontier() is None
+    assert found.summary()["systems"][1]["bleu"][0] == {"big": 50.0, "small": None}
 
 
 def test_the_comparison_of_lesson_12_is_there_and_complete() -> None:
-    stored = StoredComparison.load(RESULTS / "compare_longtail.json")
+    stored = Comparison.load(RESULTS / "compare_longtail.json")
     assert stored.command and set(stored.systems) >= {"tau=1", "unimax", "chi-ibr", "lssd", "auto-pmd model_1 (tau=1)"}
     assert len(stored.moving()) == 7
 
@@ -139,6 +154,6 @@ def test_results_of_an_older_version_are_marked(tmp_path: Path) -> None:
     for format_, marked in ((None, True), (1, True), (FORMAT, False)):
         path = tmp_path / "summary.json"
         path.write_text(json.dumps({**data, **({"format": format_} if format_ else {})}), encoding="utf-8")
-        stored = StoredComparison.load(path)
-        for table in (stored.table(), stored.equal_compute(["tau=1"])):
+        stored = Comparison.load(path)
+        for table in (stored.table(), equal_compute(stored, ["tau=1"])):
             assert ("made by an older version" in table.caption) == marked

@@ -7,11 +7,15 @@ import math
 import random
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front, split_high_low
+from pmd_lite.evaluation.pareto import dominates, hypervolume, larger_half, mean_by_group, pareto_front, split_high_low
+from pmd_lite.sampling.ccl_m import CCLMSampler
+from pmd_lite.sampling.scheduled import OrderMattersSampler
 
 # Small whole numbers meet often, so that ties and equal points are not rare.
 coordinate = st.integers(0, 4)
@@ -123,10 +127,36 @@ def test_points_that_cannot_be_compared_are_refused() -> None:
 
 def test_split_by_training_size() -> None:
     wmt6 = {"tr-en": 207, "fr-en": 3000, "et-en": 800, "zh-en": 2500, "ro-en": 600, "de-en": 3000}
-    assert split_high_low(wmt6) == (("de-en", "fr-en", "zh-en"), ("et-en", "ro-en", "tr-en"))
+    assert split_high_low(wmt6) == (("fr-en", "de-en", "zh-en"), ("et-en", "ro-en", "tr-en"))
     assert split_high_low({"a": 1, "b": 3, "c": 2}) == (("b", "c"), ("a",))  # the middle one of three is high
     with pytest.raises(UserError):
         split_high_low({})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((10, 40, 20, 30), [1, 3]),
+        ((10, 40, 20), [1, 2]),  # the middle one of three is large
+        ((5, 5, 5, 5), [0, 1]),  # of equal ones the earlier
+        ((5, 7, 5), [1, 0]),
+        ((3,), [0]),
+    ],
+)
+def test_the_larger_half(sizes: tuple[int, ...], expected: list[int]) -> None:
+    assert larger_half(sizes) == expected
+
+
+@pytest.mark.parametrize("sampler", ["order-matters", "ccl-m"])
+def test_samplers_and_scores_agree_on_who_is_large(sampler: str) -> None:
+    """Equal sizes at the border of the halves: a sampler begins with the pairs that tables call high-resource."""
+    sizes = {"tr-en": 5, "de-en": 7, "fr-en": 5, "et-en": 5}
+    zeros = torch.zeros(4)
+    of_sizes = list(sizes.values())
+    begun = (OrderMattersSampler(of_sizes, 1.0, SamplingConfig()) if sampler == "order-matters"
+             else CCLMSampler(of_sizes, zeros, torch.zeros(4, 4), SamplingConfig()))  # fmt: skip
+    drawn = {pair for pair, p in zip(sizes, begun.probabilities(), strict=True) if p > 0}
+    assert drawn == set(split_high_low(sizes)[0]) == {"de-en", "tr-en"}
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 5), min_size=1, max_size=9))

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from pmd_kit.l06.contenders import BLEU, HIGHER_IS_BETTER, LARGE, LOSS, SMALL, Contender, area, beaten_by, mean
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
-from pmd_lite.figures.plots import along, draw_cloud
+from pmd_lite.figures.plots import along, draw_cloud, fix_limits
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
@@ -92,14 +92,11 @@ def plane(
         ax.plot(*point, linestyle="none", markersize=8, zorder=3, gid=label, **style)
     if show_corner:
         ax.plot(*corner, linestyle="none", marker="+", markersize=11, color="black", label="reference", zorder=3)
-    ax.margins(x=0.2, y=0.14)
-    ax.autoscale_view()
-    ax.set_xlim(ax.get_xlim())
-    ax.set_ylim(ax.get_ylim())
+    fix_limits(ax, 0.2, 0.14)
     avoid += _draw_frontier(ax, [points[label] for label in points if not beaten[label]], corner, higher)
     few = len(points) <= MOST_NAMES
     names = [_short(label, beaten[label]) if few else str(i + 1) for i, label in enumerate(points)]
-    place_labels(fig, ax, names, list(points.values()), avoid)
+    place_labels(ax, names, list(points.values()), avoid)
     for text, label in zip(ax.texts, points, strict=True):
         text.set_color(GRAY if beaten[label] else "black")
     name_axes(ax, f"{axes[0]}: {_UNITS[measure]}", f"{axes[1]}: {_UNITS[measure]}")

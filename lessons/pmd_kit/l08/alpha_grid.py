@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from pmd_kit.l08.figures import change_grid, effect_of_alpha
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.config import DistillConfig
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import LessonFigure
@@ -43,7 +43,7 @@ class AlphaGrid:
 
         Raises UserError when a file is absent, is no summary, lacks the rows, or the two do not belong together.
         """
-        few, many = StoredComparison.load(grid), StoredComparison.load(comparison)
+        few, many = Comparison.load(grid), Comparison.load(comparison)
         if few.sizes != many.sizes or few.overrides != many.overrides:
             raise UserError(f"{grid} and {comparison} were measured on different data or with different settings.")
         measures: tuple[Measure, ...] = ("bleu", "dev_loss")

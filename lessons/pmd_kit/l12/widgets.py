@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipywidgets as ipw
 
+from pmd_kit.l12.comparison import card
 from pmd_kit.widgets import redrawn
-from pmd_lite.comparing.stored import StoredComparison
+from pmd_lite.comparing.comparison import Comparison
 
 
-def method_picker(stored: StoredComparison, start: str = "tau=1") -> ipw.VBox:
-    """Choose a system of a stored comparison: whom it trains when, and what comes of it."""
+def method_picker(comparison: Comparison, start: str = "tau=1") -> ipw.VBox:
+    """Choose a system of a comparison: which pairs it trains when, and where that leads."""
     return redrawn(
-        stored.card,
-        "Choose a system (Tab, then arrow keys). The star shows where it stands among all others; which curves on the "
+        lambda label: card(comparison, label),
+        "Choose a system (Tab, then arrow keys). The star shows where it ends up among all others; which curves on the "
         "left lead to the right, which to the top?",
-        label=ipw.Dropdown(options=list(stored.systems), value=start, description="system"),
+        label=ipw.Dropdown(options=list(comparison.systems), value=start, description="system"),
     )

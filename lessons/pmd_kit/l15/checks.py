@@ -10,7 +10,7 @@ import numpy as np
 from pmd_kit.exercise import Case, Exercise, Mistake, personal
 from pmd_kit.miniatures import WMT_SIZES
 from pmd_lite.data.tokenizer import split_pair
-from pmd_lite.evaluation.bleu import tokenizer_for
+from pmd_lite.evaluation.tokenizers import tokenizer_for
 
 UPDATE = 65_536
 LEAST = 1_000

@@ -1,0 +1,190 @@
+"""From the runs of a comparison to plain data: scores, curves, differences and costs of every system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pmd_lite.api import load_corpus
+from pmd_lite.comparing.entries import Entry, parse_entry
+from pmd_lite.config import Tokenize
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.disk import read_json
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.scoring import METRICS, one_line, said_beside, tokenizers_used
+from pmd_lite.evaluation.significance import SentenceStats, paired_bootstrap, sentence_stats
+from pmd_lite.evaluation.tokenizers import missing_scorers
+from pmd_lite.run import Run
+from pmd_lite.training.cost import COUNTED
+from pmd_lite.training.rundir import FORMAT
+
+BASELINE = "tau=1"
+"""The system that all others are tested against."""
+
+
+@dataclass(frozen=True)
+class System:
+    """One student of one method, over all seeds."""
+
+    label: str
+    entry: Entry
+    student: int
+    runs: tuple[Run, ...]
+
+
+def finished_run(folder: Path, entry: Entry, seed: int) -> Run | None:
+    """The run of a method with this seed among the runs in `folder`; None unless it is finished and scored."""
+    path = entry.path(folder, seed)
+    return Run(path) if (path / "scores.json").exists() else None
+
+
+def finished_systems(path: Path, folder: str = "runs") -> list[System]:
+    """Every student of every method that has finished with all seeds, in the order of the methods.
+
+    Raises UserError when there is no comparison in `path`, no such method, or BLEU of different tokenizers.
+    """
+    request = read_json(path / f"{folder}.json")
+    systems = []
+    for entry in map(parse_entry, request["methods"]):
+        runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
+        finished = tuple(run for run in runs if run is not None)
+        if len(finished) == len(runs):
+            systems += [System(_label(entry, finished[0].labels, i), entry, i, finished)
+                        for i in range(len(finished[0].labels))]  # fmt: skip
+    if not systems:
+        raise UserError(f"{path}: no method has finished with all seeds; failed: {request['failed'] or 'none'}")
+    _check_tokenizers(systems)
+    return systems
+
+
+def _label(entry: Entry, labels: Sequence[str], student: int) -> str:
+    """How tables call a student: as its run does, unless the method has samplers or settings of its own."""
+    if len(labels) == 1:
+        return entry.text
+    changed = entry.overrides or entry.samplers is not None
+    return f"{entry.text}: {labels[student].split(' ', 1)[1]}" if changed else labels[student]
+
+
+def _check_tokenizers(systems: Sequence[System]) -> None:
+    """Raises UserError when some of the runs were scored with another tokenizer."""
+    paths: dict[str, dict[str, Path]] = {}  # {pair: {tokenizer: a run scored with it}}
+    for run in (run for system in systems for run in system.runs):
+        for pair, name in tokenizers_used(run.scores).items():
+            paths.setdefault(pair, {})[name] = run.path
+    for pair, by_name in paths.items():
+        if len(by_name) > 1:
+            where = ", ".join(f"{name} in {path}" for name, path in by_name.items())
+            raise UserError(f"BLEU of {pair} was counted with {where}: such scores cannot be compared. Score all "
+                            "runs alike: python -m pmd_lite evaluate RUN --tokenize NAME")  # fmt: skip
+
+
+def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
+    """All that the tables and figures of a comparison show, as JSON can hold it: four decimals, a missing BLEU is None.
+
+    Raises UserError as `finished_systems` does.
+    """
+    request = read_json(path / f"{folder}.json")
+    corpus = load_corpus(request["corpus"], **request["corpus_options"])
+    systems = finished_systems(path, folder)
+    differences = _Differences(systems, corpus)
+    rows = []
+    for system in systems:
+        steps, p = system.runs[0].curve("p", system.student)
+        rows.append({
+            "label": system.label, "method": system.entry.text,
+            "bleu": [run.bleu(system.student) for run in system.runs],
+            "chrf": [run.measured("chrf", system.student) for run in system.runs],
+            "dev_loss": [run.best_dev_loss(system.student) for run in system.runs],
+            "differences": differences.of(system), "steps": steps, "p": p,
+        })  # fmt: skip
+    methods = {system.entry.text: system.runs for system in systems}
+    return {
+        "corpus": corpus.name, "sizes": dict(zip(corpus.pairs, corpus.sizes, strict=True)), "seeds": request["seeds"],
+        "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
+        "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
+        "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
+        "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
+        "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
+        "notes": said_beside((run.scores for system in systems for run in system.runs), list(METRICS)),
+        "untested": differences.untested, "failed": request["failed"],
+    }  # fmt: skip
+
+
+class _Differences:
+    """Tests every system against the baseline; the statistics of the baseline are counted once."""
+
+    def __init__(self, systems: Sequence[System], corpus: Corpus) -> None:
+        runs = [run for system in systems for run in system.runs]
+        used = {pair: name for run in runs for pair, name in tokenizers_used(run.scores).items()}
+        lost = {pair for run in runs for pair in run.without_bleu}
+        tokenizers = {pair: cast(Tokenize, used.get(pair, "auto")) for pair in corpus.pairs if pair not in lost}
+        self.untested = [pair for pair, name in tokenizers.items() if missing_scorers([pair], name)]
+        """Pairs whose BLEU was counted on another machine, by a tokenizer that this one lacks."""
+        self._tokenizers = {pair: name for pair, name in tokenizers.items() if pair not in self.untested}
+        self._corpus = corpus
+        self._base = next((system for system in systems if system.entry.text == BASELINE), None)
+        self._base_stats = self._stats(self._base) if self._base else []
+
+    def of(self, system: System) -> dict[str, tuple[float, str]]:
+        """{"mean" (of all pairs), "HRL", "LRL": (BLEU minus the baseline's, its mark)}; with one seed no mark.
+
+        A mean over a pair whose BLEU is missing, or cannot be counted on this machine, is left out.
+        """
+        if self._base is None or system is self._base:
+            return {}
+        high, low = system.runs[0].groups
+        stats = self._stats(system)
+        tested = {}
+        for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
+            pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
+            if all(pair in self._tokenizers for pair in pairs):
+                base, other = (
+                    [[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats)
+                )
+                difference = paired_bootstrap(base, other)
+                tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
+        return tested
+
+    def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
+        """[seed] {pair: statistics of its test sentences}, for every pair that can be counted here."""
+        return [
+            {
+                pair: sentence_stats(
+                    run.translations(pair, system.student),
+                    [one_line(trg) for _, trg in self._corpus.test[pair]],
+                    split_pair(pair)[1],
+                    name,
+                )
+                for pair, name in self._tokenizers.items()
+            }
+            for run in system.runs
+        ]
+
+
+def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
+    """{method: {purpose: compute}}, that of its auxiliary runs too, as multiples of the first method's total.
+
+    Methods whose runs an older version counted in another unit are left out.
+    """
+    known = {method: run for method, run in runs.items() if all(one.counted for one in (run, *run.auxiliary))}
+    unit = next((run.compute_with_auxiliary for run in known.values()), 1)
+    return {
+        method: {
+            **{purpose: n / unit for purpose, n in run.cost.items()},
+            "auxiliary": (run.compute_with_auxiliary - run.compute) / unit,
+        }
+        for method, run in known.items()
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with four decimals, and None for nan, which JSON does not have."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 4)
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
