@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
 
 from pmd_lite.config import Config, DistillConfig
 from pmd_lite.data.batching import Batch
 
-Amount = TypeVar("Amount", Tensor, float)
-"""A loss as a tensor or a plain number."""
 Events = list[dict[str, Any]]
 """What an update decided, as JSON-ready lines for metrics.jsonl."""
 
@@ -159,29 +157,24 @@ class Target(Protocol):
         ...
 
 
-class Mixture(Protocol):
-    """How the loss of one micro-batch is mixed from L_ce and L_kd."""
-
-    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
-        """The mixed loss, linear in both; Eq. 4 unless a method says otherwise."""
-        ...
-
-    gated: bool
-    """Whether tokens count unequally, so that `trust` must be asked (for which all tokens are looked at twice)."""
-
-    def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
-        """[tokens] factor of each token's L_kd, from [tokens] log-probabilities of the gold tokens; no gradient."""
-        ...
-
-
-class Distiller(Mixture, Protocol):
-    """Decides the distillation weight of every student and pair, and who teaches."""
+class Distiller(Protocol):
+    """Decides for every student and pair: who teaches, how much it counts, and how the two losses are mixed."""
 
     waits: bool
     """Whether all weights count as 0 until `clock.start`."""
+    gated: bool
+    """Whether tokens count unequally, so that training asks `trust` (and looks at all tokens twice for it)."""
 
     def weight(self, student: int, pair: int) -> float:
         """alpha_i[l]; at 0 the trainer runs no teacher at all."""
+        ...
+
+    def factors(self, weight: float) -> tuple[float, float]:
+        """Factors of L_ce and L_kd at this weight, above 0: Eq. 4 (1 - alpha, alpha) unless a method says otherwise."""
+        ...
+
+    def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
+        """[tokens] factor of each token's L_kd, from [tokens] log-probabilities of the gold tokens; no gradient."""
         ...
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
@@ -211,5 +204,6 @@ class Distiller(Mixture, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         ...
+
 
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]

@@ -16,13 +16,13 @@ from pmd_lite.config import Config
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
-from pmd_lite.distillation.mutual import LSMD, BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import MakeDistiller, Sampler
 from pmd_lite.sampling.ccl_m import CCLMSampler
 from pmd_lite.sampling.chi_ibr import ChiIBRSampler
-from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler
+from pmd_lite.sampling.planned import CooldownSampler, OrderMattersSampler
 from pmd_lite.sampling.scorer import MultiDDSSampler, MultiUATSampler
 from pmd_lite.sampling.temperature import TemperatureSampler
 from pmd_lite.sampling.unimax import UniMaxSampler
@@ -46,7 +46,7 @@ class Method:
 
     name: str
     samplers: tuple[str, ...]
-    distiller: type[NoDistillation]
+    distiller: type[BaseDistiller]
     passes: str
     about: str
     paper: str
@@ -231,7 +231,7 @@ def _sampler(specification: str, sizes: Sequence[int], config: Config, found: Re
 
 
 def make_distiller(
-    kind: type[NoDistillation], options: Mapping[str, Any], config: Config, found: Resources | None = None
+    kind: type[BaseDistiller], options: Mapping[str, Any], config: Config, found: Resources | None = None
 ) -> MakeDistiller:
     """What the trainer calls with its students; the kinds with teachers or weights of their own get them here."""
     found = found or Resources()
@@ -247,7 +247,7 @@ def make_distiller(
     return functools.partial(kind, **words)
 
 
-def needed_runs(specifications: Sequence[str], kind: type[NoDistillation], config: Config) -> tuple[str, ...]:
+def needed_runs(specifications: Sequence[str], kind: type[BaseDistiller], config: Config) -> tuple[str, ...]:
     """Auxiliary runs that a method takes, of "plain", "bilingual" and "auto-pmd"."""
     found = []
     if "chi-ibr" in specifications:
@@ -259,7 +259,7 @@ def needed_runs(specifications: Sequence[str], kind: type[NoDistillation], confi
     return tuple(found)
 
 
-def decides_by_bleu(kind: type[NoDistillation], config: Config) -> bool:
+def decides_by_bleu(kind: type[BaseDistiller], config: Config) -> bool:
     """Whether dev BLEU decides anything in training, so that its tokenizer is part of what the run is."""
     return issubclass(kind, MultiDistill) and config.teacher.md_criterion != "loss"
 

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
 from pmd_lite.distillation.actions import ACTIONS, act, logit, lossy_trials, step_size
-from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.search import choose, choose_one, reduced_space, trial_logits
 from pmd_lite.interfaces import Clock, Events, Probe
 
 TIE_ORDER = {"keep": ACTIONS, "up": ("up", "keep", "down")}
 
 
-class AutoPMD(NoDistillation):
+class AutoPMD(BaseDistiller):
     """Three trials per student (up, down, keep for all pairs at once), then the best action for each pair.
 
     The state is the float64 logit of alpha, [student, pair]. `update` returns one event per student with the trial

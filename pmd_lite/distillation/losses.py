@@ -10,15 +10,17 @@ the [tokens, vocab] tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pmd_lite.interfaces import Amount
 from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
+
+Amount = TypeVar("Amount", Tensor, float)
+"""A loss as a tensor or a plain number."""
 
 
 def log_probs(logits: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.mutual import NoDistillation
-from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
+from pmd_lite.distillation.mutual import BaseDistiller
+from pmd_lite.interfaces import Clock, Events, Probe, Target
 
 Gate = Literal["whole", "selective", "adaptive"]
 
@@ -20,7 +20,7 @@ UNSURE = 0.2
 """Gate of the hard rule where the teacher is no surer of the gold token than the student (released code)."""
 
 
-class LSSD(NoDistillation):
+class LSSD(BaseDistiller):
     """Language-specific self-distillation: pairs peak in different epochs, so each keeps a teacher of its own.
 
     After each epoch, a pair whose dev loss is strictly lower than ever before takes the student of that moment as its
@@ -61,13 +61,12 @@ class LSSD(NoDistillation):
             return adaptive_gate(student_gold_logp, teacher_gold_logp, batch.sentence)
         return selective_gate(student_gold_logp, teacher_gold_logp)
 
-    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
-        """(L_ce + w L_kd) / 2 for weight = w / (1 + w): Eq. 4 times (1 + w) / 2.
+    def factors(self, weight: float) -> tuple[float, float]:
+        """1/2 and w/2 for weight = w / (1 + w): the loss is (L_ce + w L_kd) / 2, which is Eq. 4 times (1 + w) / 2.
 
-        As released, only distilled batches are halved. The trainer mixes nothing at weight 0: those are L_ce itself.
+        As in the released code, only distilled batches are halved: at weight 0 training takes L_ce itself.
         """
-        w = weight / (1 - weight)
-        return (ce + w * kd) / 2
+        return 0.5, weight / (1 - weight) / 2
 
     def due(self, clock: Clock) -> bool:
         """At the end of every epoch."""

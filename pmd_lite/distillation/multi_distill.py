@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
@@ -18,7 +18,7 @@ FADE_FROM = 2.0
 """Points below its teacher from which the adaptive rule begins to halve a student's weight (released code)."""
 
 
-class MultiDistill(NoDistillation):
+class MultiDistill(BaseDistiller):
     """Every student learns a pair from that pair's frozen bilingual model, on its k best tokens at a temperature.
 
     The weight is `md_weight` times a factor per student and pair, 1 at first, then renewed at every comparison with the

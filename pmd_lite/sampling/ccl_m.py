@@ -16,8 +16,8 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.scheduled import larger_half, shares_within
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.planned import larger_half, shares_within
+from pmd_lite.sampling.temperature import BaseSampler
 
 
 def piece_similarity(counts: Sequence[Mapping[int, int]], top_k: int) -> Tensor:
@@ -66,7 +66,7 @@ def relatives_competence(
     return torch.where(total > 0, shares @ c, c.mean())
 
 
-class CCLMSampler(FixedSampler):
+class CCLMSampler(BaseSampler):
     """High-resource pairs first; the others join one by one, and the less a pair is mastered the more it is drawn.
 
     Before the first look the active pairs are drawn in proportion to their sizes, afterwards to 1/c.

@@ -16,7 +16,7 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
 HALVINGS = 100
 
@@ -66,7 +66,7 @@ def best_response(p: Tensor, values: Tensor, radius: float, floor: float = 0.0) 
     return mixture(torch.clamp(x - low, min=0))
 
 
-class ChiIBRSampler(FixedSampler):
+class ChiIBRSampler(BaseSampler):
     """Sampling from the best response to the losses of the epoch just past; first, from the data's own shares p.
 
     A loss is the running mean of the pair's micro-batches, new in each epoch, divided by 1 - (1 - a)^k after k of them:

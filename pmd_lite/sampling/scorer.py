@@ -17,7 +17,7 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 from pmd_lite.sampling.uncertainty import choose_measure
 
 
@@ -32,7 +32,7 @@ def scorer_loss(psi: Tensor, rewards: Tensor, scaled: bool) -> Tensor:
     return -(weights * logp).sum()
 
 
-class ScorerSampler(FixedSampler):
+class ScorerSampler(BaseSampler):
     """p = softmax(psi). psi starts at temperature sampling and follows rewards, which a subclass defines.
 
     The gradients of the reward pass through Adam, which ignores their scale: an update of M steps moves each logit by

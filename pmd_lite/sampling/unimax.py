@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.temperature import BaseSampler
 
 
 def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Tensor:
@@ -41,7 +41,7 @@ def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Ten
     return used / used.sum()
 
 
-class UniMaxSampler(FixedSampler):
+class UniMaxSampler(BaseSampler):
     """Static sampling; the budget is `unimax_budget` passes over all training data, counted in sentences.
 
     The draws are independent, so the cap holds in expectation. A run that is longer than its budget says repeats more.

@@ -16,7 +16,8 @@ from pmd_lite.interfaces import Clock, Target, TokenStats
 from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
-from pmd_lite.training.learner import Learner, derive_seed
+from pmd_lite.training.learner import Learner
+from pmd_lite.training.seeds import Stream, derive_seed
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_set
@@ -122,7 +123,8 @@ class ModelProbe:
         return TokenStats(torch.stack(top), torch.stack(entropy), batch.sentence, last, loss)
 
     def _seed(self, student: int, split: _Split, pair: int) -> int:
-        return derive_seed(self._trainer.config.train.seed, 6, self.clock.step, student, pair, split == "valid")
+        seed = self._trainer.config.train.seed
+        return derive_seed(seed, Stream.PROBE, self.clock.step, student, pair, split == "valid")
 
     def _small_batch(self, student: int, split: _Split, pair: int, tokens: int) -> Batch:
         """Random sentences of one pair, different ones at every update, until `tokens` target tokens are reached."""
@@ -142,7 +144,7 @@ class ModelProbe:
     def _trial_set(self, student: int) -> list[Batch]:
         trainer, config = self._trainer, self._trainer.config
         if config.distill.resolved.trial_data == "per-pair":
-            seed = (config.train.seed, 4, self.clock.step)
+            seed = (config.train.seed, Stream.TRIAL, self.clock.step)
             return per_pair_trial_set(trainer.encoded, config.distill.trial_ratio, config.train.tokens, seed)
         return self._head(student)
 

@@ -18,7 +18,12 @@ class Progress:
     """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
     def __init__(
-        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0,
+        self,
+        show: Show,
+        name: str,
+        pairs: Sequence[str],
+        total: int,
+        done: int = 0,
         redraw: Callable[[], None] | None = None,
     ):
         """redraw: draws the dashboard anew; without one (outside notebooks) show="dashboard" is lines."""

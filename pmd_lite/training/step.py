@@ -30,7 +30,8 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import ALONE, Group, current
-from pmd_lite.training.learner import check_compiler, derive_seed, pick_device
+from pmd_lite.training.learner import check_compiler, pick_device
+from pmd_lite.training.seeds import Stream, derive_seed
 from pmd_lite.training.snapshot import clone, preserved_rng
 from pmd_lite.training.student import Plan, Student
 
@@ -101,7 +102,7 @@ class Algorithm1:
     def target(self, student: int, batch: Batch, dropout: bool, micro: int = 0) -> Target:
         """What the teachers predict on a batch; a teacher's dropout is seeded as a student's is."""
         if dropout:
-            torch.manual_seed(derive_seed(self.config.train.seed, 5, student, self.clock.step, micro))
+            torch.manual_seed(derive_seed(self.config.train.seed, Stream.TEACHER, student, self.clock.step, micro))
         with self.students[student].learner.autocast():
             return self.distiller.target(student, batch, dropout)
 

@@ -16,7 +16,8 @@ from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
-from pmd_lite.training.learner import Learner, derive_seed
+from pmd_lite.training.learner import Learner
+from pmd_lite.training.seeds import Stream, derive_seed
 
 _NEVER = 2**62
 Position = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -47,9 +48,10 @@ class Student:
         seed, train = config.train.seed, config.train
         self.index, self.sampler, self.pairs = index, sampler, encoded.pairs
         self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, seat))
-        self.schedule = PairSchedule((seed, seat, 2), train.draws)
+        self.schedule = PairSchedule((seed, seat, Stream.DRAW), train.draws)
         self.streams = [
-            PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
+            PairStream(split, pair, train.tokens, (seed, seat, Stream.ORDER, pair))
+            for pair, split in enumerate(encoded.train)
         ]
         self._shares = train.shares
         self._per_batch = torch.tensor([stream.round.per_batch for stream in self.streams], dtype=torch.float64)

@@ -17,7 +17,7 @@ from torch import Tensor
 from pmd_lite.data.batching import Batch, collate, cut_split, round_of
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.targets import TeacherStates
-from pmd_lite.interfaces import Mixture, Target
+from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import Learner
 
@@ -54,7 +54,7 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
 
 
 def _train(
-    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, mixture: Mixture, salt: int
+    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, distiller: Distiller, salt: int
 ) -> None:
     """One epoch on the trial set for each learner with its row of `alphas` [learner, pair], sharing teacher passes."""
     group = current()
@@ -70,7 +70,7 @@ def _train(
             if isinstance(target, TeacherStates) and sum(w > 0 for w in weights) > 1:
                 target = target.kept()
             for learner, weight in zip(learners, weights, strict=True):
-                learner.accumulate(batch, weight, target, mixture, tokens, micro, salt)
+                learner.accumulate(batch, weight, target, distiller, tokens, micro, salt)
         for learner in learners:
             learner.finish(group)
 
@@ -80,13 +80,13 @@ def lockstep_trial(
     alphas: Tensor,
     batches: Sequence[Batch],
     teach: Teach,
-    mixture: Mixture,
+    distiller: Distiller,
     score: Score,
     salt: int,
 ) -> Tensor:
     """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
     twins = [learner.copy() for _ in alphas]
-    _train(twins, alphas, batches, teach, mixture, salt)
+    _train(twins, alphas, batches, teach, distiller, salt)
     return torch.stack([score(twin) for twin in twins])
 
 
@@ -95,7 +95,7 @@ def live_trial(
     alphas: Tensor,
     batches: Sequence[Batch],
     teach: Teach,
-    mixture: Mixture,
+    distiller: Distiller,
     score: Score,
     salt: int,
 ) -> Tensor:
@@ -103,7 +103,7 @@ def live_trial(
     updates, results = learner.updates, []
     for trial in range(len(alphas)):
         learner.updates = updates
-        _train([learner], alphas[trial : trial + 1], batches, teach, mixture, salt)
+        _train([learner], alphas[trial : trial + 1], batches, teach, distiller, salt)
         results.append(score(learner))
     learner.updates = updates
     return torch.stack(results)

@@ -16,7 +16,7 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
 RENEWED = 64
 """Updates from one temperature to the next."""
@@ -63,7 +63,7 @@ def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:
     return p
 
 
-class CooldownSampler(FixedSampler):
+class CooldownSampler(BaseSampler):
     """Temperature sampling whose tau goes from `cooldown_from` to `cooldown_to` over the whole training."""
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
@@ -85,7 +85,7 @@ class CooldownSampler(FixedSampler):
         return []
 
 
-class OrderMattersSampler(FixedSampler):
+class OrderMattersSampler(BaseSampler):
     """Two phases: the high-resource pairs alone in proportion to their sizes, then all pairs at temperature tau.
 
     The second phase begins after `switch_at` of the updates: with 0 at once, with 1 never. The plan of the learning
