@@ -18,6 +18,7 @@ from pmd_lite.distillation.actions import logit, lossy_trials
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.mutual import BaseDistiller, BiPMD, NoDistillation, UniPMD, uni_weights
 from pmd_lite.interfaces import Clock
+from tests.conftest import MakeTrainer
 
 Rows = Sequence[Sequence[float]]
 
@@ -109,6 +110,17 @@ def test_fixed_weights_never_change(strategy: type[BaseDistiller]) -> None:
     assert torch.equal(distiller.weights(), before)
 
 
+# ---------------------------------------------------------------- Bi-PMD, Eq. 6
+
+
+def test_eq_6_every_weight_of_a_run_is_alpha(make_trainer: MakeTrainer) -> None:
+    """alpha_i[l] = alpha, for both students and every pair, whatever the dev losses are."""
+    trainer = make_trainer("bi-pmd", alpha=0.35)
+    trainer.run()
+    logged = [event["alpha"] for event in trainer.rundir.metrics() if event["event"] == "eval"]
+    assert len(logged) == 2 * 3 and {tuple(alphas) for alphas in logged} == {(0.35,) * 6}
+
+
 # ---------------------------------------------------------------- Uni-PMD, Eq. 5
 
 DEV = [[2.0, 1.00, 1.5], [1.9, 1.02, 1.5]]  # student 2 leads pair 0 by 0.10, student 1 pair 1 by 0.02; pair 2 is a draw
@@ -133,6 +145,16 @@ def test_the_released_dead_zone_is_a_twentieth_of_a_bit_in_nats() -> None:
     distiller = UniPMD(students(), 2, DistillConfig(alpha=0.4, fidelity="released"))
     distiller.update(FakeProbe(Clock(10, 50, 10), [[1.0, 1.0], [1.030, 1.040]]))
     assert distiller.weights().tolist() == [[0.4, 0.0], [0.4, 0.4]]
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=6), st.floats(0.01, 1))
+@settings(deadline=None)
+def test_eq_5_as_printed(pairs: list[tuple[float, float]], alpha: float) -> None:
+    """alpha_i[l] = alpha x 1{i = argmax_j L_ce(D_valid_l; theta_j)}, where the argmax is unique."""
+    losses = f64([(one, two) for one, two in pairs if one != two] or [(1.0, 2.0)]).T  # [student, pair]
+    worse = losses.argmax(dim=0)
+    expected = alpha * torch.stack([worse == student for student in (0, 1)]).double()
+    assert torch.equal(uni_weights(losses, alpha), expected)
 
 
 @given(st.lists(st.tuples(st.sampled_from([1.0, 1.5, 2.0]), st.sampled_from([1.0, 1.5, 2.0])), min_size=1, max_size=6))
