@@ -133,7 +133,7 @@ def train(
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
             check_tokenizer(rundir, corpus, config.tokenizer, shared)
-        if not group.rank_0s(rundir.finished):
+        if not group.of_rank(0, rundir.finished):
             note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
         run = Run(path)

@@ -58,7 +58,7 @@ def settings_of(name: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cooldown moves once in a block of draws: every 4 updates here instead of 64."""
+    """Cooldown changes its temperature every 4 updates here instead of every 64."""
     monkeypatch.setattr("pmd_lite.sampling.planned.RENEWED", 4)
 
 
