@@ -100,7 +100,20 @@ class Probe(Protocol):
         """Forward passes with dropout over a few random dev sentences, about `tokens` target tokens."""
 
 
-class Sampler(Protocol):
+class Strategy(Protocol):
+    """What a Sampler and a Distiller have in common: training asks both when to decide, and saves their state."""
+
+    def due(self, clock: Clock) -> bool:
+        """Whether training should call `update` now."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs to continue to the same bits."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+
+
+class Sampler(Strategy, Protocol):
     """Chooses the pair of the next micro-batch."""
 
     def probabilities(self) -> Tensor:
@@ -109,17 +122,8 @@ class Sampler(Protocol):
     def after_step(self, pair: int, loss: Tensor, tokens: int) -> None:
         """The student has trained on a micro-batch of `pair`. loss: [] label-smoothed nats per token, on the device."""
 
-    def due(self, clock: Clock) -> bool:
-        """Whether training should call `update` now."""
-
     def update(self, student: int, probe: Probe) -> Events:
         """Look at the model and change the probabilities; returns what it decided."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to continue to the same bits."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
 
 
 Scratch = tuple[Tensor, Tensor]
@@ -143,7 +147,7 @@ class Target(Protocol):
         """[chunk] log-probability that the teachers give to the gold tokens [chunk]."""
 
 
-class Distiller(Protocol):
+class Distiller(Strategy, Protocol):
     """Decides for every student and pair which models teach, how much they count, and how the losses are mixed."""
 
     waits: bool
@@ -166,20 +170,11 @@ class Distiller(Protocol):
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
         """What the teachers predict on a batch, without gradient. dropout: whether their own dropout is active."""
 
-    def due(self, clock: Clock) -> bool:
-        """Whether training should call `update` now."""
-
     def update(self, probe: Probe) -> Events:
         """Look at the models and change the weights; returns what it decided."""
 
     def weights(self) -> Tensor:
         """[student, pair], float64: every alpha, for logs and figures."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to continue to the same bits."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
 
 
 

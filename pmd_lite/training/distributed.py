@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from pmd_lite.config import LEAST_TOKENS, Config
 from pmd_lite.errors import UserError
+from pmd_lite.interfaces import Strategy
 
 _PATIENCE = timedelta(days=1)
 """How long a rank waits for rank 0 to prepare data. If a rank dies, the launcher notices it long before."""
@@ -165,9 +166,7 @@ def divided(config: Config, processes: int) -> Config:
     return dataclasses.replace(config, train=dataclasses.replace(train, tokens=tokens, accumulate=processes))
 
 
-def shared(group: Group, states: Sequence[Any]) -> None:
-    """Give rank 0's state of samplers and distillers to all ranks, after an update."""
-    if group.size == 1:
-        return
-    for owner, state in zip(states, group.of_rank(0, [owner.state_dict() for owner in states]), strict=True):
-        owner.load_state_dict(state)
+def shared(group: Group, strategy: Strategy) -> None:
+    """Give rank 0's state of a sampler or distiller to all ranks, after an update."""
+    if group.size > 1:
+        strategy.load_state_dict(group.of_rank(0, strategy.state_dict()))

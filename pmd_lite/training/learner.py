@@ -109,15 +109,9 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def accumulate(
-        self,
-        batch: Batch,
-        alpha: float,
-        target: Target | None,
-        distiller: Distiller | None,
-        tokens: int,
-        micro: int,
+        self, batch: Batch, alpha: float, target: Target | None, distiller: Distiller | None, tokens: int, micro: int,
         salt: int = 0,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Add one micro-batch's gradient.
 
         Args:

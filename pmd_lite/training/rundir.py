@@ -56,10 +56,13 @@ def _lock(descriptor: int) -> None:
 
 
 class RunDir:
-    """Reads and writes one run directory."""
+    """Reads and writes one run directory.
 
-    def __init__(self, path: Path):
-        self.path = path
+    writes: False for all ranks but rank 0. They read; all that would lock or change the directory does nothing.
+    """
+
+    def __init__(self, path: Path, writes: bool = True):
+        self.path, self.writes = path, writes
         self.checkpoints = path / "checkpoint"
 
     @property
@@ -73,6 +76,9 @@ class RunDir:
 
         Raises UserError when another process is training in it, or when it cannot be written.
         """
+        if not self.writes:
+            yield
+            return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
@@ -94,10 +100,13 @@ class RunDir:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Record that training has ended."""
-        write_json(self.path / "finished.json", summary)
+        if self.writes:
+            write_json(self.path / "finished.json", summary)
 
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
+        if not self.writes:
+            return 0
         path = self.path / "metrics.jsonl"
         with explained(path), open(path, "ab") as file:
             file.write("".join(json.dumps(event) + "\n" for event in events).encode())
@@ -124,7 +133,8 @@ class RunDir:
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
         """A student's best weights so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
-        write_atomic(target, lambda p: save_weights(model, p))
+        if self.writes:
+            write_atomic(target, lambda p: save_weights(model, p))
 
     def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Write a whole checkpoint beside the old one, point LATEST at it, then remove the old one.
@@ -132,7 +142,7 @@ class RunDir:
         Raises UserError when the disk refuses it; then the old checkpoint is still there.
         """
         name = f"step-{step:08d}"
-        if self._latest() == name:  # a second save at one step would write the same
+        if not self.writes or self._latest() == name:  # a second save at one step would write the same
             return
         building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
         with explained(final):
@@ -192,6 +202,8 @@ class RunDir:
 
     def truncate_metrics(self, size: int) -> None:
         """Cut metrics.jsonl to the length in the checkpoint, in bytes. Raises UserError when the file is shorter."""
+        if not self.writes:
+            return
         path = self.path / "metrics.jsonl"
         present = path.stat().st_size if path.exists() else 0
         if present < size:
@@ -212,31 +224,6 @@ class RunDir:
         except Exception as error:  # safetensors raises many kinds
             raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
                             "train in a new directory") from None  # fmt: skip
-
-
-class Onlooker(RunDir):
-    """The run directory for all ranks but rank 0: they read it and do not write."""
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nothing: rank 0 holds the lock."""
-        yield
-
-    def finish(self, summary: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def append_metrics(self, events: list[dict[str, Any]]) -> int:
-        """Nothing."""
-        return 0
-
-    def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """Nothing."""
-
-    def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def truncate_metrics(self, size: int) -> None:
-        """Nothing."""
 
 
 def refuse_foreign(path: Path) -> None:

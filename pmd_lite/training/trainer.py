@@ -101,10 +101,10 @@ class Trainer(Algorithm1):
             events += [self._evaluate(student, progress) for student in self.students]
         if searching:
             events += self.distiller.update(self.probe)
-            shared(self.group, [self.distiller])
+            shared(self.group, self.distiller)
         for student in sampling:
             events += student.sampler.update(student.index, self.probe)
-            shared(self.group, [student.sampler])
+            shared(self.group, student.sampler)
         # Metrics before the checkpoint, which holds their length: after a kill, resume cuts off what came later.
         if events:
             self.metrics_size = self.rundir.append_metrics(events)

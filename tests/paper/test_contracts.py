@@ -118,7 +118,7 @@ class Record:
     moved: list[str] = field(default_factory=list)
     """What an update changed in the modules that teach; should be nothing."""
     frozen: dict[int, tuple[nn.Module, dict[str, Any]]] = field(default_factory=dict)
-    """Every teacher that is no student, and what it was when it first taught."""
+    """Every teacher that is not a student, and its state when it first taught."""
 
     def look(self) -> None:
         self.probabilities.append(torch.stack([s.sampler.probabilities() for s in self.trainer.students]))
@@ -240,7 +240,7 @@ def test_what_a_run_costs(whole: Whole, name: str) -> None:
     assert (cost["trial"] > 0) == (name in ("auto-pmd", "dynamic-md"))
 
 
-# ---------------------------------------------------------------- stop and go on
+# ---------------------------------------------------------------- stop and continue
 
 
 def stopped(trainer: Trainer, step: int) -> None:

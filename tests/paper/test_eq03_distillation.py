@@ -177,6 +177,6 @@ def test_padding_is_never_projected() -> None:
     assert seen == [len(KEEP)]
 
 
-def test_nobody_to_learn_from() -> None:
+def test_without_a_teacher_there_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one teacher"):
         soft_target([], SRC, TRG_IN, KEEP)

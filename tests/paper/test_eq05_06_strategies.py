@@ -62,7 +62,7 @@ STRATEGIES = [NoDistillation, BiPMD, UniPMD, AutoPMD, DynamicMD]
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_everybody_is_taught_by_all_others_in_equal_shares(strategy: type[BaseDistiller], n: int) -> None:
+def test_each_student_is_taught_by_all_others_in_equal_shares(strategy: type[BaseDistiller], n: int) -> None:
     models = students(n)
     distiller = strategy(models, 2, DistillConfig())
     for student in range(n):
@@ -292,7 +292,7 @@ def test_as_released_097_is_kept_as_0947(action: str, odds: float) -> None:
 
 @given(st.lists(st.floats(0.01, 0.5), min_size=1, max_size=4), st.floats(0.05, 1))
 def test_as_released_small_weights_come_back_whole(alphas: list[float], mu: float) -> None:
-    """.5 goes up to .73 at the most: the clip is never met, and the trials are those of the paper."""
+    """.5 goes up to .73 at most: it never reaches the clip, and the trials are those of the paper."""
     before = logit(f64(alphas))
     tried, left = lossy_trials(before, ("up", "keep", "down"), mu, 0.98)
     torch.testing.assert_close(left, before, rtol=0, atol=1e-12)
