@@ -31,7 +31,7 @@ from pmd_lite.run import Run
 from pmd_lite.training.distributed import Group, current, divided, joined
 from pmd_lite.training.progress import Show
 from pmd_lite.training.run_tokenizer import check_tokenizer, run_tokenizer
-from pmd_lite.training.rundir import FORMAT, Onlooker, RunDir, open_run, refuse_foreign
+from pmd_lite.training.rundir import FORMAT, RunDir, open_run, refuse_foreign
 from pmd_lite.training.step import check_machine
 from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.weights import load_weights
@@ -119,7 +119,7 @@ def train(
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
-        rundir = Onlooker(path) if group.rank else RunDir(path)
+        rundir = RunDir(path, writes=not group.rank)
         if not rundir.finished:  # a finished run can be looked at anywhere
             check_machine(config, group, len(row.samplers))  # before a file is written
             if score or decides_by_bleu(row.distiller, config):
@@ -133,7 +133,7 @@ def train(
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
             check_tokenizer(rundir, corpus, config.tokenizer, shared)
-        if not group.rank_0s(rundir.finished):
+        if not group.of_rank(0, rundir.finished):
             note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
         run = Run(path)

@@ -1,28 +1,27 @@
-"""Every method as one row: a sampler for each student, and a distiller. A new method is a new row (and its class)."""
+"""Every method as one row: a sampler for each student, and a distiller. To add a method, add a row (and its class)."""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from pmd_lite.config import Config
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
-from pmd_lite.distillation.mutual import LSMD, BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import MakeDistiller, Sampler
 from pmd_lite.sampling.ccl_m import CCLMSampler
 from pmd_lite.sampling.chi_ibr import ChiIBRSampler
-from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler
+from pmd_lite.sampling.planned import CooldownSampler, OrderMattersSampler
 from pmd_lite.sampling.scorer import MultiDDSSampler, MultiUATSampler
 from pmd_lite.sampling.temperature import TemperatureSampler
 from pmd_lite.sampling.unimax import UniMaxSampler
@@ -32,21 +31,21 @@ from pmd_lite.sampling.unimax import UniMaxSampler
 class Method:
     """A row of the table.
 
-    samplers: one specification per student: "tau=5" with a number or inf, "tau" for the config's own, or a name of
-        `methods.SAMPLERS`.
-    passes: cost of one update of all students in forward passes F of one model (a backward pass is 2 F); what happens
-        once an epoch or less is named in words.
-    paper: where it comes from. auxiliary: runs it takes besides its own.
-    reported: mean BLEU in the paper's tables on TED-8-Diverse M2O, O2M, WMT-6 M2O, O2M; the students' apart by "/".
-    first_seat: number of the first student's seat. Seats decide initial weights, dropout and order of the data, so a
-        single flattened model (seat 1) starts as the very model_2 of a mutual run, and tau=1 (seat 0) as its model_1:
-        any later difference between A and A', B and B' is distillation.
-    options: further words for the distiller.
+    samplers: one specification for each student: "tau=5" with a number or inf, "tau" for the config's temperature, or
+        a name of `methods.SAMPLERS`.
+    passes: cost of one update of all students in forward passes F of one model (a backward pass is 2 F). Work that is
+        done once an epoch or less often is named in words.
+    paper: its source. auxiliary: the runs it needs besides its own.
+    reported: mean BLEU in the paper's tables on TED-8-Diverse M2O, O2M, WMT-6 M2O, O2M; students separated by "/".
+    first_seat: seat of the first student. A seat decides initial weights, dropout and order of the data. So tau=1
+        (seat 0) starts exactly as model_1 of a mutual run, and a single flattened model (seat 1) as its model_2: every
+        later difference between the two comes from distillation.
+    options: further arguments of the distiller.
     """
 
     name: str
     samplers: tuple[str, ...]
-    distiller: type[NoDistillation]
+    distiller: type[BaseDistiller]
     passes: str
     about: str
     paper: str
@@ -101,9 +100,9 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
 def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
-    """The row called `name`, "tau=X" for any temperature; `samplers` replaces its samplers (three make three students).
+    """The row called `name`, or "tau=X" for any temperature. `samplers` replaces its samplers (three: three students).
 
-    Raises UserError for an unknown name, with the nearest known one.
+    Raises UserError for an unknown name; the message names the nearest known one.
     """
     if name in METHODS:
         row = METHODS[name]
@@ -111,9 +110,7 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         seat = 0 if parse_tau(name) == 1 else 1
         row = replace(METHODS["tau=5"], name=name, samplers=(name,), first_seat=seat, reported=("-", "-", "-", "-"))
     else:
-        near = difflib.get_close_matches(name, METHODS, 1, 0.3)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UserError(f"no method called {name!r}; {hint}There are {', '.join(METHODS)}")
+        raise UserError(f"no method called {name!r}; {_nearest(name, METHODS, 0.3)}There are {', '.join(METHODS)}")
     if samplers is None:
         return row
     for specification in samplers:
@@ -126,14 +123,20 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
     return replace(row, samplers=tuple(samplers))
 
 
+def _nearest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """A question with the nearest known name; empty when none is near."""
+    near = difflib.get_close_matches(name, list(known), 1, cutoff)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def student_labels(method: Method, tau: float) -> list[str]:
-    """How tables and pictures name the students: "tau=1", "lssd", or "auto-pmd model_2 (tau=5)"."""
-    words = [_sampler_label(specification, tau) for specification in method.samplers]
-    if len(words) > 1:
-        return [f"{method.name} model_{i + 1} ({word})" for i, word in enumerate(words)]
+    """The students' names in tables and figures: "tau=1", "lssd", or "auto-pmd model_2 (tau=5)"."""
+    labels = [_sampler_label(specification, tau) for specification in method.samplers]
+    if len(labels) > 1:
+        return [f"{method.name} model_{i + 1} ({label})" for i, label in enumerate(labels)]
     if method.distiller is NoDistillation:
-        return words  # a single model is its sampler
-    return [method.name if method.samplers == METHODS[method.name].samplers else f"{method.name} ({words[0]})"]
+        return labels  # a single model is its sampler
+    return [method.name if method.samplers == METHODS[method.name].samplers else f"{method.name} ({labels[0]})"]
 
 
 def _sampler_label(specification: str, tau: float) -> str:
@@ -145,7 +148,7 @@ def _sampler_label(specification: str, tau: float) -> str:
 
 @dataclass(frozen=True)
 class Resources:
-    """What auxiliary runs and the corpus hand to a method; `auxiliary.gather` fills in what the method asks for."""
+    """What auxiliary runs and the corpus give to a method; `auxiliary.resources` fills in what the method needs."""
 
     plain_loss: Tensor | None = None
     """[pair] training loss of a finished tau=1 run, nats per token (chi-IBR's b)."""
@@ -156,19 +159,20 @@ class Resources:
     teachers: Sequence[nn.Module] = field(default=())
     """Each pair's bilingual model, on the training device (Multi-Distill)."""
     teacher_scores: Tensor | None = None
-    """[pair] dev BLEU or dev loss of those teachers, whichever Multi-Distill decides by."""
+    """[pair] dev BLEU or dev loss of those teachers: the one by which Multi-Distill decides."""
     teacher_cache: TopKCache | None = None
-    """What the teachers predict for the training data, when it was computed beforehand."""
+    """The teachers' predictions for the training data, when they were computed beforehand."""
     alphas: Tensor | None = None
     """[student, pair] weights that an Auto-PMD run ended with (LSMD)."""
     prepared: int = 0
-    """Multiply-adds that this took, auxiliary runs aside: the teachers' dev translations and predictions."""
+    """Multiply-adds of the teachers' dev translations and predictions; auxiliary runs are not counted."""
 
-
-def _there(value: Any, what: str) -> Any:
-    if value is None:
-        raise ValueError(f"resources lack {what}: gather them first")
-    return value
+    def need(self, name: str) -> Any:
+        """The resource of this name. Raises ValueError when it was not gathered."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"resources lack {name}: gather them first")
+        return value
 
 
 Build = Callable[[Sequence[int], Config, Resources], Sampler]
@@ -179,16 +183,14 @@ SAMPLERS: dict[str, Build] = {
     "order-matters": lambda sizes, config, _: OrderMattersSampler(sizes, config.tau, config.sampling),
     "multidds-s": lambda sizes, config, _: MultiDDSSampler(sizes, config.sampling),
     "multiuat": lambda sizes, config, _: MultiUATSampler(sizes, config.sampling),
-    "chi-ibr": lambda sizes, config, found: ChiIBRSampler(
-        sizes, _there(found.plain_loss, "plain_loss"), config.sampling
-    ),
-    "ccl-m": lambda sizes, config, found: CCLMSampler(
-        sizes, _there(found.bilingual_loss, "bilingual_loss"), _there(found.similarity, "similarity"), config.sampling
+    "chi-ibr": lambda sizes, config, resources: ChiIBRSampler(sizes, resources.need("plain_loss"), config.sampling),
+    "ccl-m": lambda sizes, config, resources: CCLMSampler(
+        sizes, resources.need("bilingual_loss"), resources.need("similarity"), config.sampling
     ),
 }
-"""Samplers by name, for any student of any method. Beside them "tau=X" and "tau", the config's temperature.
+"""Samplers by name, for any student of any method. Besides these there are "tau=X" and "tau", the config's temperature.
 
-An entry of your own works like the others in this process (lesson 16), as does a row of your own in `methods.METHODS`.
+You may add an entry of your own, and a row of your own to `METHODS`: both work in this process (lesson 16).
 """
 
 
@@ -210,60 +212,50 @@ def check_sampler(specification: str) -> None:
     if specification.startswith("tau"):
         parse_tau(specification)
         return
-    near = difflib.get_close_matches(specification, SAMPLERS, 1, 0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UserError(f"no sampler {specification!r}; {hint}There are {', '.join(SAMPLERS)}, and write tau=1, tau=5 or "
-                    "tau=inf (a positive temperature), or tau for the config's")  # fmt: skip
+    hint = _nearest(specification, SAMPLERS, 0.4)
+    raise UserError(f"no sampler {specification!r}; {hint}There are {', '.join(SAMPLERS)}. Or write tau=1, tau=5 or "
+                    "tau=inf (any positive temperature), or tau for the config's")  # fmt: skip
 
 
 def make_samplers(
-    specifications: Sequence[str], sizes: Sequence[int], config: Config, found: Resources | None = None
+    specifications: Sequence[str], sizes: Sequence[int], config: Config, resources: Resources | None = None
 ) -> list[Sampler]:
     """One sampler for each student. sizes: [pair] training sentence pairs."""
-    found = found or Resources()
-    return [_sampler(specification, sizes, config, found) for specification in specifications]
-
-
-def _sampler(specification: str, sizes: Sequence[int], config: Config, found: Resources) -> Sampler:
-    if specification in SAMPLERS:
-        return SAMPLERS[specification](sizes, config, found)
-    return TemperatureSampler(sizes, config.tau if specification == "tau" else parse_tau(specification))
+    resources = resources or Resources()
+    return [
+        SAMPLERS[name](sizes, config, resources) if name in SAMPLERS
+        else TemperatureSampler(sizes, config.tau if name == "tau" else parse_tau(name))
+        for name in specifications
+    ]  # fmt: skip
 
 
 def make_distiller(
-    kind: type[NoDistillation], options: Mapping[str, Any], config: Config, found: Resources | None = None
+    kind: type[BaseDistiller], options: Mapping[str, Any], config: Config, resources: Resources | None = None
 ) -> MakeDistiller:
-    """What the trainer calls with its students; the kinds with teachers or weights of their own get them here."""
-    found = found or Resources()
-    words: dict[str, Any] = dict(options)
-    if issubclass(kind, LSSD):
-        words["settings"] = config.teacher
-    elif issubclass(kind, MultiDistill):
-        scores = _there(found.teacher_scores, "teachers")
-        words |= {"settings": config.teacher, "teachers": found.teachers, "scores": scores}
-        words["cache"] = found.teacher_cache
+    """A function that the trainer calls with its students; it holds the teachers or weights that a kind needs."""
+    resources = resources or Resources()
+    arguments: dict[str, Any] = dict(options)
+    if issubclass(kind, LSSD | MultiDistill):
+        arguments["settings"] = config.teacher
+    if issubclass(kind, MultiDistill):
+        arguments |= {"teachers": resources.teachers, "scores": resources.need("teacher_scores")}
+        arguments["cache"] = resources.teacher_cache
     elif issubclass(kind, LSMD):
-        words["alphas"] = _there(found.alphas, "alphas")
-    return functools.partial(kind, **words)
+        arguments["alphas"] = resources.need("alphas")
+    return functools.partial(kind, **arguments)
 
 
-def needed_runs(specifications: Sequence[str], kind: type[NoDistillation], config: Config) -> tuple[str, ...]:
-    """Auxiliary runs that a method takes, of "plain", "bilingual" and "auto-pmd"."""
-    found = []
-    if "chi-ibr" in specifications:
-        found.append("plain")
-    if issubclass(kind, MultiDistill) or ("ccl-m" in specifications and config.sampling.ccl_bilingual):
-        found.append("bilingual")
-    if issubclass(kind, LSMD):
-        found.append("auto-pmd")
-    return tuple(found)
+def needed_runs(specifications: Sequence[str], kind: type[BaseDistiller], config: Config) -> tuple[str, ...]:
+    """The auxiliary runs that a method needs, of "plain", "bilingual" and "auto-pmd"."""
+    compares = "ccl-m" in specifications and config.sampling.ccl_bilingual
+    needs = {
+        "plain": "chi-ibr" in specifications,
+        "bilingual": compares or issubclass(kind, MultiDistill),
+        "auto-pmd": issubclass(kind, LSMD),
+    }
+    return tuple(run for run, needed in needs.items() if needed)
 
 
-def decides_by_bleu(kind: type[NoDistillation], config: Config) -> bool:
-    """Whether dev BLEU decides anything in training, so that its tokenizer is part of what the run is."""
+def decides_by_bleu(kind: type[BaseDistiller], config: Config) -> bool:
+    """Whether training decides by dev BLEU; then BLEU's tokenizer is part of the run."""
     return issubclass(kind, MultiDistill) and config.teacher.md_criterion != "loss"
-
-
-def no_bilingual_loss(n_pairs: int) -> Tensor:
-    """[pair] zeros: without bilingual models competence is exp(-H), the mean token probability."""
-    return torch.zeros(n_pairs, dtype=torch.float64)

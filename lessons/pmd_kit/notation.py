@@ -1,4 +1,4 @@
-"""The paper's symbols and what they are called in the code: one list for lesson 00, the docs and whoever is lost."""
+"""The paper's symbols and their names in the code: one list for lesson 00 and for docs/notation.md."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ NOTATION: tuple[Symbol, ...] = (
     Symbol("L_PMD", "their mixture", "Eq. 4", "distillation.losses:pmd_loss", "07"),
     Symbol("α_i[ℓ]", "distillation weight of student i on pair ℓ", "Eq. 4",
            "interfaces:Distiller.weight", "07"),
+    Symbol("1{i = argmax_j L_ce(θ_j)}", "whether student i is the worse one on ℓ", "Eq. 5",
+           "distillation.mutual:uni_weights", "08"),
+    Symbol("α", "one weight for all students and pairs", "Eq. 6", "config:DistillConfig.alpha", "08"),
     Symbol("F", "the actions on a weight: keep, up, down", "Eq. 7", "distillation.actions:ACTIONS", "09"),
     Symbol("f_↑, f_↓, f_=", "raise, lower, keep", "Eq. 9-11", "distillation.actions:increase", "09"),
     Symbol("μ", "step size on the logit of a weight", "Eq. 12", "distillation.actions:step_size", "09"),
@@ -49,8 +52,8 @@ NOTATION: tuple[Symbol, ...] = (
     Symbol("T_max", "updates of the whole run", "Eq. 12", "interfaces:Clock.total", "09"),
     Symbol("D_trial", "the trial set", "Alg. 2", "training.trial:per_pair_trial_set", "10"),
     Symbol("ρ", "its share of the training data", "4.1", "config:DistillConfig.trial_ratio", "10"),
-    Symbol("O, Õ", "all action vectors; those with one action for all", "App. A",
-           "distillation.search:full_space", "11"),
+    Symbol("O", "all vectors of actions, 3^|L| of them", "Eq. 8", "distillation.search:full_space", "11"),
+    Symbol("Õ", "the three vectors with one action for all pairs", "App. A", "distillation.search:reduced_space", "11"),
     Symbol("R", "dev losses of the trials", "Alg. 2", "distillation.search:choose", "10"),
 )  # fmt: skip
 
@@ -64,18 +67,18 @@ def notation_table() -> Table:
 GLOSSARY: dict[str, str] = {
     "beam search": "keeping the few most probable beginnings of a translation while it grows, instead of one",
     "BLEU": "overlap of translations with references in word sequences of length 1 to 4, from 0 to 100",
-    "checkpoint": "weights and training state on disk, from which a run goes on",
+    "checkpoint": "weights and training state on disk, from which a run continues",
     "dev set": "held-out sentences on which decisions are made during training (here also: valid)",
-    "dropout": "switching off random units in training, so that none is relied upon",
+    "dropout": "switching off random units in training, so that the model relies on none of them",
     "epoch": "as many updates as one pass over the training data takes",
     "HRL, LRL": "high- and low-resource languages: those with many and with few training sentences",
     "label smoothing": "asking for a little less than certainty, so that a model stays unsure where it should",
     "logit": "a number before it becomes a probability; for a weight, log of a / (1 - a)",
     "M2O, O2M": "many languages into one; one language into many",
     "overfitting": "getting better on the training sentences while getting worse on others",
-    "Pareto frontier": "the models that no other beats on one group of languages without losing on another",
+    "Pareto frontier": "the models that no other model beats on one group of languages without losing on another",
     "piece": "a frequent part of a word, the unit that models read and write (sentencepiece)",
-    "teacher, student": "the model whose predictions are learnt from, and the one that learns; here both at once",
+    "teacher, student": "a teacher's predictions are what a student learns from; here every model is both at once",
     "token": "one piece of a sentence, or a mark for its end or its language",
 }
 """Words for newcomers to machine translation."""

@@ -67,7 +67,7 @@ french = encoded.train[0]
 
 batch = collate(french, np.arange(8), pair=0)
 learner.begin()
-sums = learner.accumulate(batch, alpha=0.0, target=None, mixture=None, tokens=batch.tokens, micro=0)
+sums = learner.accumulate(batch, alpha=0.0, target=None, distiller=None, tokens=batch.tokens, micro=0)
 print(f"V = {tokenizer.vocab_size}, log V = {math.log(tokenizer.vocab_size):.2f}")
 print(f"nats per token of the new model: {sums[2] / batch.tokens:.2f}")
 

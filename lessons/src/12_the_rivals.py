@@ -51,7 +51,7 @@ print(stored.sizes, "seeds", stored.seeds)
 # all at $\tau=5$. So the small languages come to a model that already translates.
 
 # %%
-from pmd_lite.sampling.scheduled import scheduled_tau
+from pmd_lite.sampling.planned import scheduled_tau
 
 print([f"tau={scheduled_tau(t, 5.0, 1.0, 'linear'):.2f}" for t in (0, 0.25, 0.5, 0.75, 1)])
 

@@ -201,12 +201,12 @@ Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
 #
 # A sampler never holds the model. Everything that it may see comes through the `probe`: dev losses, dev BLEU, gradients,
 # uncertainty. After each such look, the weights, random numbers and dropout are as before. So a sampler cannot disturb a
-# training by accident. `FixedSampler` has all six methods for a $P$ that never changes, so it is a good starting point:
+# training by accident. `BaseSampler` has all six methods and never changes its $P$ by itself, so it is a good starting point:
 
 # %%
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
-sampler = FixedSampler(torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64))
+sampler = BaseSampler(torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64))
 print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 
 # %% [markdown]
@@ -227,7 +227,7 @@ print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 #   (`.clone()`).
 
 # %% tags=["exercise"]
-class MyResting(FixedSampler):
+class MyResting(BaseSampler):
     def __init__(self, sizes, tau=5.0, sharpness=10.0, every=0):
         super().__init__(temperature_probabilities(sizes, tau))  # sets self._p
         self.base, self.sharpness, self.every = self.probabilities(), sharpness, every
@@ -318,16 +318,16 @@ for name, run in (("resting", rested), ("placebo", placebo)):
 # | `weight(student, pair)` | $\alpha_i[\ell]$; at 0 no teacher runs | another rule for the weight |
 # | `teachers(student, pair)` | models and their shares | other teachers: frozen ones, one peer instead of all |
 # | `target(student, batch, dropout)` | what the teachers predict | a temperature, only the best k words |
-# | `combine(ce, kd, weight)` | Eq. 4 | another mixture |
+# | `factors(weight)` | the factors of $\mathcal{L}_{ce}$ and $\mathcal{L}_{kd}$: Eq. 4 | another mixture |
 #
-# `NoDistillation` has all methods, with weights of 0, and its `teachers` are all the peers. Suppose one finished model of
+# `BaseDistiller` has all methods, with weights of 0, and its `teachers` are all the peers. Suppose one finished model of
 # any kind teaches a student on every pair. Then you need to write only two methods:
 
 # %%
-from pmd_lite.distillation.mutual import NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import BaseDistiller, UniPMD
 
 
-class Frozen(NoDistillation):
+class Frozen(BaseDistiller):
     waits = False  # from the first update on: this teacher is not a beginner
     teacher = five.model()
 

@@ -28,7 +28,7 @@ from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
-from pmd_lite.methods import Method, Resources, get_method, needed_runs, no_bilingual_loss
+from pmd_lite.methods import Method, Resources, get_method, needed_runs
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
 from pmd_lite.training.cost import Cost, Tokens
@@ -177,7 +177,8 @@ def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mappin
     pairs = [found[f"bilingual-{pair}"] for pair in encoded.pairs if f"bilingual-{pair}" in found]
     if "ccl-m" in row.samplers:
         values["similarity"] = piece_similarity(_piece_counts(encoded), config.sampling.ccl_top_k)
-        values["bilingual_loss"] = _best_losses(pairs) if pairs else no_bilingual_loss(len(encoded.pairs))
+        # Without bilingual models H* is 0, and competence is exp(-H), the mean token probability.
+        values["bilingual_loss"] = _best_losses(pairs) if pairs else torch.zeros(len(encoded.pairs)).double()
     if _is_taught(row):
         values |= _teachers(pairs, config, encoded, cache)
     return Resources(**values)

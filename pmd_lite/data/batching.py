@@ -88,22 +88,26 @@ def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
     Args:
         lengths: [sentence] max(source, target) tokens of every sentence.
         order: the sentences to use, shuffled; sentences of equal length keep this order.
-        budget: longest x sentences a batch may hold. A single longer sentence makes a batch of its own.
-    Filling batch after batch would leave a crumb at the end, which would count as a full draw of its pair. So the same
-    number of batches is cut again, each as near to an equal share of the tokens as the budget allows.
+        budget: longest x sentences that a batch may hold. A single longer sentence makes a batch of its own.
     """
     if not len(order):
         return []
+    # Batches of sentences of similar length hold little padding. The sort is stable, so `order` still shuffles equals.
     ascending = order[np.argsort(lengths[order], kind="stable")]
     long = lengths[ascending]
+    # Filling greedily gives the smallest number of batches, but would leave a tiny last batch that still counts as one
+    # full draw. So cut the same number of batches again, each as near to an equal share of the tokens as possible.
     latest = _fill(long, budget)
     before = np.concatenate([[0], np.cumsum(long)])  # tokens before each sentence
     stops = [len(long)]
-    for batch in range(len(latest) - 1, 0, -1):  # from the longest sentences down: where does this batch begin?
+    # From the longest sentences to the shortest: find where each batch begins.
+    for batch in range(len(latest) - 1, 0, -1):
         stop = stops[-1]
         even = int(np.searchsorted(before, before[stop] * batch // (batch + 1)))
-        earliest = stop - max(1, budget // int(long[stop - 1]))  # the batch is full
-        stops.append(min(max(even, earliest), latest[batch - 1], stop - 1))  # latest: the rest is full
+        # Not earlier than the start of a full batch, whose longest sentence is its last, and not so late that the
+        # shorter sentences would no longer fit into the remaining batches.
+        earliest = stop - max(1, budget // int(long[stop - 1]))
+        stops.append(min(max(even, earliest), latest[batch - 1], stop - 1))
     stops.append(0)
     return [ascending[start:stop] for stop, start in itertools.pairwise(stops)][::-1]
 

@@ -1,1 +1,1 @@
-"""What to distil, from whom, how much: losses, actions on alpha, the search, and the strategies."""
+"""What to distil, from whom and how much: losses, actions on alpha, the search, and the strategies."""

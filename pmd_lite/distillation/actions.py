@@ -1,7 +1,7 @@
 """Eq. 9-12: the three actions on a distillation weight, and the step size mu.
 
-Actions move alpha on the logit scale, so it stays in [0, 1]. The state that Auto-PMD keeps *is* the float64 logit: up
-and then down is exact to rounding, and 0 and 1 (logits -inf and +inf) are fixed points rather than NaN.
+Actions move alpha on the logit scale, so alpha stays in [0, 1]. Auto-PMD keeps the float64 logit as its state. So up
+and then down is exact to rounding, and 0 and 1 (logits -inf and +inf) are fixed points and never become NaN.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pmd_lite.config import StepSize
 from pmd_lite.errors import UserError
 
 ACTIONS = ("keep", "up", "down")
-"""F of Eq. 7, in the order in which a tie is broken."""
+"""F of Eq. 7. Of equally good actions the first in this order wins."""
 SHIFT = {"keep": 0.0, "up": 1.0, "down": -1.0}
 
 
@@ -34,11 +34,11 @@ def act(logits: Tensor, action: str, mu: float) -> Tensor:
 
 
 def lossy_trials(logits: Tensor, actions: Sequence[str], mu: float, clip: float) -> tuple[Tensor, Tensor]:
-    """The trials of a search as the released code makes them, and what they leave behind.
+    """The trials of a search as the released code makes them, and the weights that they leave.
 
-    It shifts the weights themselves, trains, and shifts them back, each time through an inverse sigmoid that cuts alpha
-    at `clip` from above. What lies above the clip after a shift upwards does not come back: .97 goes up to .98875 and
-    back to .947, where the next trial starts.
+    The released code shifts the weights themselves, trains, and shifts them back. Each shift passes through an inverse
+    sigmoid that cuts alpha at `clip` from above. So a weight that an upward shift moves above the clip does not come
+    back to its old value: .97 goes up to .98875 and comes back to .947, where the next trial starts.
 
     Args:
         logits: [pair] float64 logits of alpha before the search.
@@ -71,9 +71,9 @@ def keep(alpha: Tensor) -> Tensor:
 def step_size(t: float, t_max: float, schedule: StepSize = "to_0") -> float:
     """mu at update t of t_max (both counted from the start of distillation).
 
-    to_0 is Eq. 12, sqrt((t_max - t) / t_max). The other three are the rivals of the paper's scheduler table: `constant`
-    is 1; `early_stop` is sqrt(max((t_max - 1.2 t) / t_max, 0)), searching nothing in the last sixth; `to_0.2` falls
-    from 1 to 0.2 as the paper's text and the released code have it (the table's printed formula would end at 0.447).
+    to_0 is Eq. 12, sqrt((t_max - t) / t_max). The paper's scheduler table has three others. `constant` is 1.
+    `early_stop` is sqrt(max((t_max - 1.2 t) / t_max, 0)): it searches nothing in the last sixth. `to_0.2` falls from 1
+    to 0.2, as in the paper's text and the released code (the table's printed formula would end at 0.447).
     Raises UserError for t outside [0, t_max], an empty range, or an unknown schedule.
     """
     if not (0 <= t <= t_max and t_max > 0):

@@ -1,4 +1,4 @@
-"""Auto-PMD (section 3.3, Alg. 2): weights searched per pair, every T updates, on the dev set. And Dynamic-MD."""
+"""Auto-PMD (section 3.3, Alg. 2): every T updates it searches weights for each pair on the dev set. And Dynamic-MD."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
 from pmd_lite.distillation.actions import ACTIONS, act, logit, lossy_trials, step_size
-from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.search import choose, choose_one, reduced_space, trial_logits
 from pmd_lite.interfaces import Clock, Events, Probe
 
 TIE_ORDER = {"keep": ACTIONS, "up": ("up", "keep", "down")}
 
 
-class AutoPMD(NoDistillation):
-    """Three trials per student (up, down, keep for all pairs at once), then the best action for each pair.
+class AutoPMD(BaseDistiller):
+    """Three trials for each student (up, down, keep for all pairs at once), then the best action for each pair.
 
-    The state is the float64 logit of alpha, [student, pair]. `update` returns one event per student with the trial
-    matrix R, the chosen actions and the new weights, which lessons replay from `metrics.jsonl`.
+    The state is the float64 logit of alpha, [student, pair]. `update` returns one event for each student, with the
+    trial matrix R, the chosen actions and the new weights. Lessons replay these events from `metrics.jsonl`.
     """
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
@@ -34,7 +34,7 @@ class AutoPMD(NoDistillation):
         return clock.every(self.interval(clock), clock.start)
 
     def update(self, probe: Probe) -> Events:
-        """One search: Alg. 2 for student 1, then for student 2."""
+        """One search: Alg. 2 for student 1, then for student 2 (and for further students)."""
         clock, bundle = probe.clock, self.config.resolved
         mu = step_size(clock.step - clock.start, clock.total - clock.start, self.config.step_size)
         events: Events = []
@@ -58,7 +58,7 @@ class AutoPMD(NoDistillation):
     def _trials(
         self, student: int, space: Sequence[Sequence[str]], order: Sequence[str], mu: float
     ) -> tuple[Tensor, Tensor]:
-        """Logits [trial, pair] of the trials, and those [pair] from which the chosen actions start."""
+        """Logits [trial, pair] of the trials, and the logits [pair] from which the chosen actions start."""
         clip, before = self.config.resolved.alpha_clip, self.logits[student]
         return lossy_trials(before, order, mu, clip) if clip < 1 else (trial_logits(before, space, mu), before)
 
@@ -76,7 +76,7 @@ class AutoPMD(NoDistillation):
 
 
 class DynamicMD(AutoPMD):
-    """The paper's variant without language-adaptability: one action for all pairs, by summed dev loss."""
+    """The paper's variant without language-adaptability: one action for all pairs, chosen by summed dev loss."""
 
     def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
         return [choose_one(results, order)] * results.shape[1]

@@ -3,22 +3,24 @@
 All losses are sums over target tokens in nats (natural logarithm), computed in fp32 or better; the caller divides by
 the target tokens of the whole update. Rows are real tokens only: padding is left out before the output projection.
 
-This is the form to read, and the one that tests compare with. Training computes the same sums in `fused.py`, without
-the [tokens, vocab] tensors.
+Read this form; the tests compare with it. Training computes the same sums in `fused.py`, without the [tokens, vocab]
+tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pmd_lite.interfaces import Amount
 from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
+
+Amount = TypeVar("Amount", Tensor, float)
+"""A loss as a tensor or a plain number."""
 
 
 def log_probs(logits: Tensor) -> Tensor:
@@ -37,12 +39,12 @@ def nll(student_logp: Tensor, gold: Tensor) -> Tensor:
 
 
 def ce_loss(student_logp: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """L_ce (Eq. 1) against the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other.
+    """L_ce (Eq. 1) against the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other token.
 
-    This is fairseq's form, which the paper's numbers come from; torch's eps / V form equals it at eps V / (V - 1).
+    This is fairseq's form, from which the paper's numbers come. torch's eps / V form equals it at eps V / (V - 1).
     A token whose logit is -inf cannot be predicted. With eps = 0 it costs nothing unless it is gold. With eps > 0 the
-    target gives it mass, so the loss is infinite, by definition; the gradient is finite all the same. Whoever masks
-    tokens therefore trains with label_smoothing=0, or gives them a finite logit, such as -100.
+    target gives it mass, so the loss is infinite by definition, though the gradient is finite. To mask tokens, train
+    with label_smoothing=0, or give them a finite logit such as -100.
     [tokens, vocab] log-probabilities, [tokens] -> [] nats, summed.
     """
     if smoothing == 0:
@@ -54,9 +56,9 @@ def ce_loss(student_logp: Tensor, gold: Tensor, smoothing: float) -> Tensor:
 def kd_loss(student_logp: Tensor, teacher_p: Tensor) -> Tensor:
     """L_kd (Eq. 3): -sum_w p_T(w) log p_S(w), full vocabulary, temperature 1.
 
-    Cross-entropy, not KL: the gradient is the same, the value is larger by the teacher's entropy. No gradient flows to
-    the teacher, even from a distribution that carries one. A token with p_T = 0 costs nothing, even where log p_S is
-    -inf; with p_T > 0 and p_S = 0 the loss is infinite. [tokens, vocab] both -> [] nats, summed.
+    This is cross-entropy, not KL: the gradient is the same, and the value is larger by the teacher's entropy. No
+    gradient flows to the teacher, even if `teacher_p` carries one. A token with p_T = 0 costs nothing, even where
+    log p_S is -inf; with p_T > 0 and p_S = 0 the loss is infinite. [tokens, vocab] both -> [] nats, summed.
     """
     p = teacher_p.detach()
     return -(p * student_logp.masked_fill(p == 0, 0)).sum()
@@ -75,8 +77,8 @@ def soft_target(
     Args:
         teachers: (Transformer, share) with shares that sum to 1.
         src, trg_in: [batch, src_len] and [batch, trg_len] ids; keep: [tokens] flat positions.
-        dropout: leave the teachers in train mode (the released code does); else they run in eval mode.
-    Returns: [tokens, vocab] probabilities, no gradient. Each teacher's mode is put back.
+        dropout: run the teachers in train mode (as the released code does); otherwise in eval mode.
+    Returns: [tokens, vocab] probabilities, no gradient. Afterwards each teacher is in the mode it was in.
     """
     mean: Tensor | None = None
     for teacher, share in teachers:
@@ -91,6 +93,6 @@ def soft_target(
 
 def token_logits(model: nn.Module, src: Tensor, trg_in: Tensor, keep: Tensor) -> Tensor:
     """Logits at the kept target positions only: [tokens, vocab]. Padding never reaches the output projection."""
-    model = cast(Transformer, model)  # or anything else that has its `hidden` and `project`
+    model = cast(Transformer, model)  # or another model with the methods `hidden` and `project`
     hidden = model.hidden(src, trg_in)  # [batch, trg_len, d_model]
     return model.project(hidden.flatten(0, 1).index_select(0, keep))

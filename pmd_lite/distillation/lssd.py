@@ -1,4 +1,4 @@
-"""LSSD (Huang et al. 2022): every pair is taught by the student's own snapshot from the epoch in which it was best."""
+"""LSSD (Huang et al. 2022): each pair's teacher is the student's own snapshot from the epoch that was best for it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.mutual import NoDistillation
-from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
+from pmd_lite.distillation.mutual import BaseDistiller
+from pmd_lite.interfaces import Clock, Events, Probe, Target
 
 Gate = Literal["whole", "selective", "adaptive"]
 
 UNSURE = 0.2
-"""Gate of the hard rule where the teacher is no surer of the gold token than the student (released code)."""
+"""The hard gate where the teacher is not surer of the gold token than the student (released code)."""
 
 
-class LSSD(NoDistillation):
-    """Language-specific self-distillation: pairs peak in different epochs, so each keeps a teacher of its own.
+class LSSD(BaseDistiller):
+    """Language-specific self-distillation: pairs peak in different epochs, so each pair keeps a teacher of its own.
 
-    After each epoch, a pair whose dev loss is strictly lower than ever before takes the student of that moment as its
-    teacher. In the next epoch the others, whose teachers are older, are distilled. Pairs that peaked in the same epoch
-    share one snapshot, and a snapshot that no pair refers to is dropped, so there are 1 to L of them per student.
+    After each epoch, a pair whose dev loss is strictly lower than ever before takes the present student as its
+    teacher. In the next epoch the other pairs, whose teachers are older, are distilled. Pairs that peaked in the same
+    epoch share one snapshot. A snapshot that no pair needs is dropped, so each student has 1 to L snapshots.
 
-    Several students may train side by side; each learns from snapshots of itself alone. Teachers run without dropout,
-    in the precision of the student (the released code has them in half precision).
+    Several students may train side by side; each learns only from its own snapshots. Teachers run without dropout, in
+    the precision of the student (in the released code they are in half precision).
     """
 
     waits = False
@@ -36,7 +36,7 @@ class LSSD(NoDistillation):
     def __init__(
         self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, *, gate: Gate, settings: TeacherConfig
     ):
-        """gate: how much a teacher is trusted. whole: fully; selective: per token; adaptive: per sentence."""
+        """gate: how far a student trusts its teacher. whole: fully; selective: per token; adaptive: per sentence."""
         super().__init__(students, n_pairs, config)
         self.gate, self.settings, self.gated = gate, settings, gate != "whole"
         self.best = torch.full_like(self.alpha, torch.inf)
@@ -52,29 +52,28 @@ class LSSD(NoDistillation):
         return [(self.snapshots[student][epoch], 1.0)] if epoch else []
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
-        """What the snapshot predicts; never with dropout, whatever peers would do."""
+        """What the snapshot predicts; always without dropout."""
         return super().target(student, batch, dropout=False)
 
     def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
-        """[tokens]: the gate of each token. It is a number here: no gradient flows through it."""
+        """[tokens]: the gate of each token. No gradient flows through it."""
         if self.gate == "adaptive":
             return adaptive_gate(student_gold_logp, teacher_gold_logp, batch.sentence)
         return selective_gate(student_gold_logp, teacher_gold_logp)
 
-    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
-        """(L_ce + w L_kd) / 2 for weight = w / (1 + w): Eq. 4 times (1 + w) / 2.
+    def factors(self, weight: float) -> tuple[float, float]:
+        """1/2 and w/2 for weight = w / (1 + w): the loss is (L_ce + w L_kd) / 2, which is Eq. 4 times (1 + w) / 2.
 
-        As released, only distilled batches are halved. The trainer mixes nothing at weight 0: those are L_ce itself.
+        As in the released code, only distilled batches are halved: at weight 0 training takes L_ce itself.
         """
-        w = weight / (1 - weight)
-        return (ce + w * kd) / 2
+        return 0.5, weight / (1 - weight) / 2
 
     def due(self, clock: Clock) -> bool:
         """At the end of every epoch."""
         return clock.every(0)
 
     def update(self, probe: Probe) -> Events:
-        """Renew the teachers of the pairs that improved, then decide which pairs the coming epoch distils."""
+        """Renew the teachers of the pairs that improved, then decide which pairs to distil in the coming epoch."""
         epoch = probe.clock.step // probe.clock.epoch
         return [self._renew(student, epoch, probe) for student in range(len(self.students))]
 
@@ -87,10 +86,10 @@ class LSSD(NoDistillation):
         peak = self.peak[student]
         needed = set(peak.tolist())
         self.snapshots[student] = {e: model for e, model in self.snapshots[student].items() if e in needed}
-        if improved.any():  # old ones went first, so that there is never one too many
+        if improved.any():  # only now that unneeded snapshots are gone: never more than L in memory
             self.snapshots[student][epoch] = _frozen(self.students[student])
         coming, w = epoch + 1, self.settings.lssd_weight
-        # A pair that has just peaked rests: its teacher would be the student itself.
+        # A pair that has just peaked is not distilled: its teacher would be the student itself.
         distilled = (peak > 0) & (coming - peak > 1) & (coming > self.settings.lssd_warmup)
         self.alpha[student] = distilled.double() * (w / (1 + w))
         return {
@@ -99,7 +98,7 @@ class LSSD(NoDistillation):
         }  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, best losses and their epochs; per student a dictionary epoch -> the snapshot's weights."""
+        """Weights, best losses and their epochs; for each student a dictionary epoch -> the snapshot's weights."""
         snapshots = [
             {epoch: {name: x.clone() for name, x in model.state_dict().items()} for epoch, model in kept.items()}
             for kept in self.snapshots
@@ -129,20 +128,20 @@ def adaptive_gate(student_gold_logp: Tensor, teacher_gold_logp: Tensor, sentence
 
     Args:
         student_gold_logp, teacher_gold_logp: [tokens] log-probabilities of the gold tokens.
-        sentence: [tokens] row of each token; every row has a token, so rows are fewer than tokens or as many.
+        sentence: [tokens] row of each token's sentence; every row has at least one token.
     Returns: [tokens], equal within a sentence, no gradient.
     """
 
-    def sums(logp: Tensor) -> Tensor:  # the ratio of two means over the same tokens is the ratio of their sums
+    def sums(logp: Tensor) -> Tensor:  # as good as means: both are over the same tokens. No more rows than tokens.
         return torch.zeros_like(logp).index_add_(0, sentence, logp.exp())
 
     student, teacher = sums(student_gold_logp.detach()), sums(teacher_gold_logp.detach())
-    gate = torch.where(teacher < student, teacher / student, 1.0)  # 1 as well where both are 0
+    gate = torch.where(teacher < student, teacher / student, 1.0)  # also 1 where both are 0
     return gate.index_select(0, sentence)
 
 
 def _frozen(model: nn.Module, weights: dict[str, Tensor] | None = None) -> nn.Module:
-    """A copy that nothing changes any more, with these weights if given."""
+    """A copy in eval mode that gets no gradient, with these weights if given."""
     snapshot = copy.deepcopy(model).eval().requires_grad_(False)
     if weights is not None:
         snapshot.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""Multi-Distill (Tan et al. 2019): a bilingual teacher per pair, each only until the student is better than it."""
+"""Multi-Distill (Tan et al. 2019): a bilingual teacher for each pair, until the student is better than its teacher."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.mutual import NoDistillation
+from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
 
 FADE_FROM = 2.0
-"""Points below its teacher from which the adaptive rule begins to halve a student's weight (released code)."""
+"""Points below the teacher at which the adaptive rule begins to halve a student's weight (released code)."""
 
 
-class MultiDistill(NoDistillation):
+class MultiDistill(BaseDistiller):
     """Every student learns a pair from that pair's frozen bilingual model, on its k best tokens at a temperature.
 
-    The weight is `md_weight` times a factor per student and pair, 1 at first, then renewed at every comparison with the
-    teacher's dev score. So a pair that falls behind again is distilled again.
+    The weight is `md_weight` times a factor for each student and pair. The factor is 1 at first; every comparison with
+    the teacher's dev score renews it. So a pair that falls behind again is distilled again.
     """
 
     waits = False
@@ -33,24 +33,24 @@ class MultiDistill(NoDistillation):
     ):  # fmt: skip
         """
         Args:
-            teachers: one per pair, never trained here; they need not have the students' sizes.
+            teachers: one for each pair, not trained here; their sizes may differ from the students'.
             scores: [pair] A*, how good each teacher is on dev: BLEU, or nats per token when md_criterion is "loss".
-            cache: the teachers' predictions on the training data; None asks the teachers at every step.
-        Raises: UserError when teachers or scores are not one per pair, or a vocabulary differs from the students'.
+            cache: the teachers' predictions on the training data; with None the teachers run at every step.
+        Raises: UserError unless every pair has a teacher and a score, all with the students' vocabulary.
         """
         super().__init__(students, n_pairs, config)
         self.bilingual, self.settings, self.cache = list(teachers), settings, cache
         if len(self.bilingual) != n_pairs or scores.shape != (n_pairs,):
             raise UserError(
                 f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
-                f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one for each"
+                f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one teacher for each pair"
             )
         self._check_vocabulary()
         self.scores = scores.double()
         self.alpha.fill_(settings.md_weight)
 
     def _check_vocabulary(self) -> None:
-        """Raises UserError when ids of a teacher and of a student cannot mean the same tokens."""
+        """Raises UserError when a teacher's ids and a student's ids cannot mean the same tokens."""
         own = {size for model in self.students if (size := getattr(model, "vocab_size", None)) is not None}
         for pair, teacher in enumerate(self.bilingual):
             size = getattr(teacher, "vocab_size", None)
@@ -65,7 +65,7 @@ class MultiDistill(NoDistillation):
         return [] if self.cache is not None else [(self.bilingual[pair], 1.0)]
 
     def target(self, student: int, batch: Batch, dropout: bool) -> TopKTarget:
-        """The k best tokens of the pair's teacher, from the cache or a forward pass; never with dropout."""
+        """The k best tokens of the pair's teacher, from the cache or a forward pass; always without dropout."""
         if self.cache is not None:
             best = self.cache.read(batch)
         else:
@@ -103,5 +103,5 @@ def threshold_factor(score: Tensor, teacher: Tensor, margin: float) -> Tensor:
 
 
 def adaptive_factor(score: Tensor, teacher: Tensor) -> Tensor:
-    """1 up to 2 points below the teacher, from there halved with every point (released code). [pair] -> [pair]."""
+    """1 up to 2 points below the teacher, then halved with every further point (released code). [pair] -> [pair]."""
     return torch.pow(0.5, (score - teacher + FADE_FROM).clamp(min=0))

@@ -1,4 +1,4 @@
-"""Strategies with a weight given by hand: none, vanilla mutual distillation / Bi-PMD (Eq. 6), Uni-PMD (Eq. 5)."""
+"""The base of all distillers, and those with a weight given by hand: none, Bi-PMD (Eq. 6), Uni-PMD (Eq. 5), LSMD."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from torch import Tensor, nn
 
 from pmd_lite.config import DistillConfig
 from pmd_lite.data.batching import Batch
-from pmd_lite.distillation.losses import pmd_loss
 from pmd_lite.distillation.targets import teacher_states
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Amount, Clock, Events, Probe, Target
+from pmd_lite.interfaces import Clock, Events, Probe, Target
 
 
-class NoDistillation:
-    """Every weight is 0: students train alone. Also the base of the other strategies.
+class BaseDistiller:
+    """A Distiller whose weights are all 0 and stay 0, until a subclass sets or updates them.
 
-    Any number of students may take part; student i is taught by all the others with equal shares, which for two is
-    the paper's theta_{3-i}.
+    By default the teachers of a student are all other students with equal shares. For two students this is the
+    paper's theta_{3-i}; any number of students may take part.
     """
 
     waits = True
@@ -44,12 +43,12 @@ class NoDistillation:
         return [(model, 1 / len(peers)) for model in peers]
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
-        """The share-weighted mean of what the teachers predict."""
+        """The share-weighted mean of the teachers' predictions."""
         return teacher_states(self.teachers(student, batch.pair), batch.src, batch.trg_in, batch.keep, dropout)
 
-    def combine(self, ce: Amount, kd: Amount, weight: float) -> Amount:
-        """Eq. 4."""
-        return pmd_loss(ce, kd, weight)
+    def factors(self, weight: float) -> tuple[float, float]:
+        """Eq. 4: L_ce counts 1 - alpha times, L_kd alpha times."""
+        return 1 - weight, weight
 
     def trust(self, student_gold_logp: Tensor, teacher_gold_logp: Tensor, batch: Batch) -> Tensor:
         """All tokens count fully."""
@@ -76,7 +75,11 @@ class NoDistillation:
         self.alpha = state["alpha"].clone()
 
 
-class BiPMD(NoDistillation):
+class NoDistillation(BaseDistiller):
+    """Every weight is 0: each student trains alone."""
+
+
+class BiPMD(BaseDistiller):
     """Eq. 6: alpha_i[l] = alpha for every pair and student. With equal samplers this is vanilla mutual distillation."""
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
@@ -84,8 +87,8 @@ class BiPMD(NoDistillation):
         self.alpha.fill_(config.alpha)
 
 
-class LSMD(NoDistillation):
-    """Language-specific mutual distillation: fixed weights per student and pair, those an Auto-PMD run ended with."""
+class LSMD(BaseDistiller):
+    """Language-specific mutual distillation: fixed weights, those that an Auto-PMD run ended with."""
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, alphas: Tensor):
         """alphas: [student, pair]. Raises UserError when they belong to another number of students or pairs."""
@@ -96,12 +99,12 @@ class LSMD(NoDistillation):
         self.alpha = alphas.double().clone()
 
 
-class UniPMD(NoDistillation):
-    """Eq. 5: for each pair only the worse student learns; weights are renewed every T updates, 0 before the first.
+class UniPMD(BaseDistiller):
+    """Eq. 5: for each pair only the worse student learns. Weights are 0 at first and are renewed every T updates.
 
-    A student stops learning a pair when it leads every peer by more than `dead_zone` (0 in the paper, 0.05 bit in the
-    released code, where near-equal students therefore teach each other). On an exact tie nobody leads, so both learn.
-    Of three students or more, all but the leader learn, each from all of its peers.
+    A student stops learning a pair when it leads every peer by more than `dead_zone`. That is 0 in the paper and
+    0.05 bit in the released code, where near-equal students therefore teach each other. On an exact tie no student
+    leads, so both learn. Of three students or more, all but the leader learn, each from all of its peers.
     """
 
     def due(self, clock: Clock) -> bool:

@@ -1,8 +1,8 @@
-"""Appendix A: choosing one action per pair from trial results, in the full space O or the reduced space O~.
+"""Appendix A: choosing one action for each pair from trial results, in the full space O or the reduced space O~.
 
-A trial is one weight vector, trained with and scored per pair. O holds all 3^|L| vectors of per-pair actions; O~ only
-the three in which every pair takes the same action. If each pair's dev loss depends on that pair's own weight alone
-(the paper's Distillation Weights Independence hypothesis) both give the same choice; otherwise they may differ.
+A trial trains with one weight vector and scores every pair. O holds all 3^|L| vectors of actions. O~ holds only the
+three in which every pair takes the same action. If each pair's dev loss depends on that pair's own weight alone (the
+paper's Distillation Weights Independence hypothesis, DWI), both give the same choice; otherwise they may differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def choose(results: Tensor, space: Sequence[Sequence[str]], actions: Sequence[st
         results: R, [trial, pair] dev losses in nats per token.
         space: the action vector of each trial.
         actions: the order in which exact ties are broken, the same rule for O and O~.
-    Raises: UserError when a pair has no finite result; a trial that diverged (inf, NaN) is never chosen.
+    Raises: UserError when a pair has no finite result. A trial that diverged (inf, NaN) is never chosen.
     """
     chosen = []
     for pair in range(results.shape[1]):
@@ -61,7 +61,7 @@ def choose_one(results: Tensor, actions: Sequence[str] = ACTIONS) -> str:
 
     Args:
         results: R, [action, pair] dev losses, a row for each of `actions`, whose order breaks exact ties.
-    Raises: UserError when no row is finite throughout; a trial that diverged on any pair is never chosen.
+    Raises: UserError when no row is finite on all pairs. A trial that diverged on any pair is never chosen.
     """
     totals = dict(zip(actions, results.sum(dim=1).tolist(), strict=True))
     finite = [action for action in actions if math.isfinite(totals[action])]
@@ -73,9 +73,9 @@ def choose_one(results: Tensor, actions: Sequence[str] = ACTIONS) -> str:
 def share_explained(results: Tensor, space: Sequence[Sequence[str]], pair: int, by: int) -> float:
     """Share of the variance of `pair`'s dev loss over the trials that the action of pair `by` explains.
 
-    It is the variance of the means of the trials with the same action of `by`, divided by the variance over all trials.
-    In the full space every combination occurs once, so the shares of different pairs add up to at most 1; what is
-    missing is due to combinations of actions.
+    Trials with the same action of `by` form a group. The share is the variance of the groups' means, divided by the
+    variance over all trials. In the full space every combination occurs once, so the shares of different pairs add up
+    to at most 1; the rest is due to combinations of actions.
 
     Args:
         results: R, [trial, pair] dev losses.

@@ -1,4 +1,4 @@
-"""What teachers predict on a batch, kept as their hidden states: d_model numbers a token, projected chunk by chunk."""
+"""Teachers' predictions on a batch, kept as hidden states (d_model numbers per token) and projected chunk by chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pmd_lite.model.mode import in_mode
 
 
 class TeacherPart(NamedTuple):
-    """One teacher of several; nothing here gets a gradient."""
+    """One of several teachers. Nothing here gets a gradient."""
 
     hidden: Tensor
     """[tokens, d_model]"""
@@ -52,7 +52,7 @@ class TeacherStates:
         return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
 
     def kept(self) -> Target:
-        """The same for several students in turn: projected once, if that is `worth_keeping`."""
+        """The same predictions for several students in turn: projected only once, if that is `worth_keeping`."""
         if all(worth_keeping(len(part.hidden), len(part.output.weight)) for part in self.parts):
             return TeacherProbs(self.probs(slice(None)))
         return self
@@ -82,7 +82,7 @@ def worth_keeping(tokens: int, vocab: int) -> bool:
 def teacher_states(
     teachers: Sequence[tuple[nn.Module, float]], src: Tensor, trg_in: Tensor, keep: Tensor, dropout: bool = False
 ) -> TeacherStates:
-    """Run the teachers over a batch; arguments as in `losses.soft_target`. Each teacher's mode is put back."""
+    """Run the teachers on a batch; arguments as in `losses.soft_target`. Each teacher keeps its mode."""
     parts = []
     for teacher, share in teachers:
         with in_mode(teacher, dropout), torch.inference_mode():
@@ -94,5 +94,5 @@ def teacher_states(
 
 
 def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor, each: bool) -> Tensor:
-    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both, or [] the sum of that, which takes one pass instead of three."""
+    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both, or [] its sum, which takes one pass over memory, not three."""
     return torch.mul(p, logits, out=scratch).sum(-1).neg_() if each else torch.dot(p.view(-1), logits.view(-1)).neg_()

@@ -1,11 +1,10 @@
-"""What a teacher that stands still predicts, cut to its k best tokens: from a forward pass, or kept on disk.
+"""A frozen teacher's predictions, cut to its k best tokens: from a forward pass, or from a cache on disk.
 
-A cache keeps 6 k bytes for every target token of the training data: 32-bit ids and 16-bit logits.
+A cache takes 6 k bytes for every target token of the training data: 32-bit ids and 16-bit logits.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
+from pmd_lite.disk import sync
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError
@@ -28,16 +28,16 @@ from pmd_lite.model.mode import in_mode
 
 @dataclass(frozen=True)
 class TopK:
-    """The tokens a teacher likes best at every target position."""
+    """A teacher's k most probable tokens at every target position."""
 
     ids: Tensor
     """[tokens, k] int64."""
     logits: Tensor
-    """[tokens, k] float32; only differences within a row mean anything."""
+    """[tokens, k] float32; only differences within a row have a meaning."""
 
 
 def top_k(logits: Tensor, k: int) -> TopK:
-    """The k largest logits of every row; k = 0, or as many as there are, keeps all. logits: [tokens, vocab]."""
+    """The k largest logits of every row. k = 0 or k >= vocab keeps all. logits: [tokens, vocab]."""
     vocab = logits.shape[-1]
     if k == 0 or k >= vocab:
         return TopK(torch.arange(vocab, device=logits.device).expand(len(logits), vocab), logits.float())
@@ -49,10 +49,10 @@ def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
     """-theta^2 sum_k q_k log p_k, summed over tokens (Tan et al. 2019). No gradient flows to the teacher.
 
     Args:
-        student_logp: [tokens, vocab]. Logits serve as well: a softmax does not see a constant added to a row.
+        student_logp: [tokens, vocab] log-probabilities, or logits: a constant added to a row changes no softmax.
         target: q is the softmax of its k logits alone, at the same temperature.
         temperature: theta > 0. p is the student's softmax at theta over the whole vocabulary.
-    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3. A token with q = 0 costs nothing, as there.
+    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3. A token with q = 0 costs nothing, as in Eq. 3.
     """
     q = probs(target.logits.detach() / temperature)
     logp = log_probs(student_logp / temperature).gather(-1, target.ids)
@@ -83,7 +83,7 @@ class TopKTarget:
 
 
 def teacher_top_k(teacher: nn.Module, batch: Batch, k: int) -> TopK:
-    """A teacher's forward pass without dropout or gradient, cut to k. The teacher's mode is put back."""
+    """A teacher's forward pass without dropout or gradient, cut to k. The teacher keeps its mode."""
     with in_mode(teacher, False), torch.no_grad():
         hidden, output = token_states(teacher, batch.src, batch.trg_in, batch.keep), output_of(teacher)
         parts = [top_k(project(hidden[rows], output), k) for rows in chunks(len(hidden), len(output.weight))]
@@ -105,28 +105,29 @@ class TopKCache:
         cls, folder: Path, teachers: Sequence[nn.Module], splits: Sequence[EncodedSplit], k: int, budget: int,
         device: torch.device,
     ) -> TopKCache:  # fmt: skip
-        """Open the cache in `folder`, after making it if it is not there.
+        """Open the cache in `folder`; if there is none, make it first.
 
         Args:
             folder: belongs to these teachers and this training data; it appears whole or not at all.
-            teachers, splits: one per pair. device: where the teachers are.
-            k: tokens kept per position. budget: tokens per batch while the cache is made.
-        Raises: UserError when it cannot be written, is damaged, or was made for another k or other data.
-        While it is made, memory holds what is kept of one pair.
+            teachers, splits: one for each pair. device: where the teachers are.
+            k: tokens kept at each position. budget: tokens in a batch while the cache is made.
+        Raises: UserError when the cache cannot be written, is damaged, or was made for another k or other data.
+        While the cache is made, memory holds the predictions of one pair.
         """
         if not folder.exists():
             building = folder.with_name(folder.name + ".tmp")
             try:
-                shutil.rmtree(building, ignore_errors=True)  # of a process that was killed
+                shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
                 building.mkdir(parents=True)
                 for pair, (teacher, split) in enumerate(zip(teachers, splits, strict=True)):
                     best_ids, best_logits = _predictions(teacher, split, pair, k, budget, device)
-                    _save(_file(building, pair, k, "ids"), best_ids)
-                    _save(_file(building, pair, k, "logits"), best_logits)
+                    for what, values in (("ids", best_ids), ("logits", best_logits)):
+                        np.save(_file(building, pair, k, what), values)
+                        sync(_file(building, pair, k, what))  # contents must reach the disk before the folder's name
                 building.rename(folder)
             except OSError as error:
-                what = f"The teachers' predictions cannot be written to {folder} ({error.strerror or error})"
-                raise UserError(f"{what}. Make room or rights there, or set md_cache=False.") from None
+                raise UserError(f"The teachers' predictions cannot be written to {folder} ({error.strerror or error}). "
+                                "Free space there, make it writable, or set md_cache=False.") from None  # fmt: skip
             finally:
                 shutil.rmtree(building, ignore_errors=True)
         lengths = [split.trg.lengths for split in splits]
@@ -135,7 +136,7 @@ class TopKCache:
         return cls(ids, logits, lengths)
 
     def read(self, batch: Batch) -> TopK:
-        """What the teacher of the batch's pair predicts at its target tokens, on the batch's device."""
+        """The predictions for the batch's target tokens by the teacher of its pair, on the batch's device."""
         lengths, starts = self._lengths[batch.pair], self._starts[batch.pair]
         at, device = _positions(starts, lengths, batch.rows), batch.gold.device
         ids, logits = (torch.from_numpy(x[batch.pair][at]).to(device) for x in (self._ids, self._logits))
@@ -143,12 +144,12 @@ class TopKCache:
 
 
 def _starts(lengths: Ints) -> Ints:
-    """[sentence] where each begins when they stand one after another."""
+    """[sentence] first position of each sentence when all are concatenated."""
     return np.cumsum(lengths) - lengths
 
 
 def _positions(starts: Ints, lengths: Ints, rows: Ints) -> Ints:
-    """[tokens] places in the file of the target tokens of these sentences, row by row as `Batch.gold` has them."""
+    """[tokens] positions in the file of these sentences' target tokens, in the order of `Batch.gold`."""
     long = lengths[rows]
     return np.repeat(starts[rows] - _starts(long), long) + np.arange(int(long.sum()))
 
@@ -156,7 +157,7 @@ def _positions(starts: Ints, lengths: Ints, rows: Ints) -> Ints:
 def _predictions(
     teacher: nn.Module, split: EncodedSplit, pair: int, k: int, budget: int, device: torch.device
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float16]]:
-    """[token, k] ids and logits of one pair, sentence after sentence; a best logit is 0: float16 ends at 65504."""
+    """[token, k] ids and logits of one pair, sentence after sentence. The best logit is 0, as float16 ends at 65504."""
     order, ids, logits = [], [], []
     starts = _starts(split.trg.lengths)
     with torch.inference_mode():
@@ -170,15 +171,8 @@ def _predictions(
 
 
 def _file(folder: Path, pair: int, k: int, what: str) -> Path:
-    """k is in the name, so that a cache made for another k is not taken for this one."""
+    """The name holds k, so that a cache made for another k is never read as this one."""
     return folder / f"pair{pair}.top{k}.{what}.npy"
-
-
-def _save(path: Path, values: npt.NDArray[Any]) -> None:
-    with path.open("wb") as file:
-        np.save(file, values)
-        file.flush()
-        os.fsync(file.fileno())  # the folder's name must not reach the disk before what is in it
 
 
 def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArray[Any]:
@@ -190,7 +184,7 @@ def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArra
             raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
     except (OSError, ValueError, EOFError) as error:
         raise UserError(
-            f"{path}: these teachers' predictions are damaged, or were made for another k or other data ({error}). "
+            f"{path}: the teachers' predictions are damaged, or were made for another k or other data ({error}). "
             f"Delete {folder}; it is made again."
         ) from None
     return values

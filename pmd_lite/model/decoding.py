@@ -1,6 +1,6 @@
 """Translation: beam search over a `Transformer`; a beam of 1 is greedy search.
 
-All sentences of a batch take a step together, and a step is a few tensor operations with no Python per sentence:
+All sentences of a batch take a step together. A step is a few tensor operations, without Python code per sentence:
 
     1. run the decoder on the newest token of every live hypothesis (keys and values of earlier ones are cached)
     2. of all one-token extensions of a sentence's `beam` hypotheses, take the 2 * beam most probable
@@ -8,8 +8,8 @@ All sentences of a batch take a step together, and a step is a few tensor operat
     4. the first `beam` that do not end in EOS live on
     5. a sentence that is decided leaves the batch
 
-score = log p(y) / |y|^length_penalty in nats, where y counts the forced prefix and EOS but not BOS: what fairseq calls
-the normalised score. Steps 2-4 are fairseq's too; when to stop is a choice, see `beam_search`.
+score = log p(y) / |y|^length_penalty in nats, where |y| counts the forced prefix and EOS but not BOS (fairseq's
+normalised score). Steps 2-4 are those of fairseq; when to stop is an option, see `beam_search`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -32,66 +32,39 @@ Stop = Literal["bound", "full"]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished translation: its token ids (no BOS, EOS or forced prefix) and its score (higher is better)."""
+    """A finished translation: its token ids (without BOS, EOS and forced prefix) and its score (higher is better)."""
 
     tokens: list[int]
     score: float
 
 
-def translate_batch(
-    model: Transformer,
-    src: Tensor,
-    *,
-    beam: int = 5,
-    max_len: int,
-    length_penalty: float = 1.0,
-    bos: int,
-    eos: int,
-    pad: int,
-    prefix: Sequence[int] = (),
-    banned: Sequence[int] = (),
-    stop: Stop = "bound",
-) -> list[Hypothesis]:
-    """The best translation of each sentence of src [batch, src_len], in order. All arguments: see `beam_search`."""
-    best = beam_search(
-        model, src, beam=beam, max_len=max_len, length_penalty=length_penalty, bos=bos, eos=eos, pad=pad,
-        prefix=prefix, banned=banned, stop=stop,
-    )  # fmt: skip
-    return [hypotheses[0] for hypotheses in best]
+def translate_batch(model: Transformer, src: Tensor, **options: Any) -> list[Hypothesis]:
+    """The best translation of each sentence of src [batch, src_len], in order. Options: those of `beam_search`."""
+    return [hypotheses[0] for hypotheses in beam_search(model, src, **options)]
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Transformer,
-    src: Tensor,
-    *,
-    beam: int = 5,
-    n_best: int = 1,
-    max_len: int,
-    length_penalty: float = 1.0,
-    bos: int,
-    eos: int,
-    pad: int,
-    prefix: Sequence[int] = (),
-    banned: Sequence[int] = (),
-    stop: Stop = "bound",
-) -> list[list[Hypothesis]]:
-    """The n_best <= beam best translations of each sentence of src [batch, src_len], best first, in the order given.
+    model: Transformer, src: Tensor, *, beam: int = 5, n_best: int = 1, max_len: int, length_penalty: float = 1.0,
+    bos: int, eos: int, pad: int, prefix: Sequence[int] = (), banned: Sequence[int] = (), stop: Stop = "bound",
+) -> list[list[Hypothesis]]:  # fmt: skip
+    """The n_best <= beam best translations of each sentence of src [batch, src_len], best first, sentences in order.
 
     Args:
-        max_len: longest translation, prefix and EOS not counted. One that gets there is closed with the true
+        max_len: longest translation, without prefix and EOS. A translation of this length is closed with the true
             probability of EOS.
-        prefix: ids every translation must start with (a language tag); they count in the score but are not returned.
-        banned: ids never to be produced (UNK, tags). PAD and BOS always are. Probabilities are not renormalised.
-        stop: "bound" ends a sentence when no live hypothesis can still enter the n_best, whatever follows: log p can
-            only fall, so log p / longest^length_penalty is the most it can reach. "full" ends it as fairseq does, as
-            soon as `beam` hypotheses have finished: earlier, but sometimes before the best one has. A beam of 1 ends
-            at its first EOS either way: that is what greedy means.
+        prefix: ids with which every translation must start (a language tag); they count in the score but are not
+            returned.
+        banned: ids that must not be produced (UNK, tags), besides PAD and BOS. Probabilities are not renormalised.
+        stop: "bound" ends a sentence when no live hypothesis can still enter the n_best: log p can only fall, so log p
+            / longest^length_penalty is the highest score that it can reach. "full" ends it as fairseq does, as soon as
+            `beam` hypotheses have finished: earlier, but sometimes before the best one. A beam of 1 always ends at its
+            first EOS, as greedy search does.
 
-    Equal scores: the earlier beam goes first, then the smaller id, so a run can be repeated exactly. (Only if a tie
-    crosses the last of the 2 * beam places, torch.topk decides who is in.)
-    The model is put in eval mode and back. Fewer than n_best come back only where fewer exist.
-    Raises ValueError for arguments that do not fit, or if no finite score was found (weights that are NaN).
+    Of equal scores, the earlier beam comes first, then the smaller id, so a search can be repeated exactly. (Only if
+    there is a tie for the last of the 2 * beam places, torch.topk decides.)
+    The search runs in eval mode; afterwards the model is in its old mode. If fewer than n_best translations exist, it
+    returns fewer. Raises ValueError for arguments that do not fit, or if no score is finite (weights that are NaN).
     """
     at_least_one(beam=beam, n_best=n_best, max_len=max_len)
     one_of("stop", stop, get_args(Stop))
@@ -119,7 +92,7 @@ def _check_ids(
     if pad != model.pad:
         raise ValueError(f"pad is {pad}, but the model was built with pad={model.pad}.")
     if eos == pad or eos in banned:
-        raise ValueError("eos must differ from pad and must not be banned: nothing could ever end.")
+        raise ValueError("eos must differ from pad and must not be banned: no translation could end.")
 
 
 @dataclass(frozen=True)
@@ -134,13 +107,13 @@ class _Search:
     start: list[int]  # BOS and the prefix
     eos: int
     pad: int
-    never: Tensor  # the ids that are never produced
+    never: Tensor  # ids that must not be produced
     stop: Stop
 
     def run(self, src: Tensor) -> list[list[Hypothesis]]:
         """src [sentences, src_len] -> n_best hypotheses of each sentence."""
         results: list[list[Hypothesis]] = [[] for _ in range(len(src))]
-        place = torch.arange(len(src), device=src.device)  # where in `results` each sentence of the batch belongs
+        place = torch.arange(len(src), device=src.device)  # the index in `results` of each sentence of the batch
         logp, last, state = self._begin(src)
         tokens = src.new_empty(len(src), 1, 0)  # [sentences, hypotheses, length]; one hypothesis until the first step
         finished = _Finished(
@@ -160,7 +133,7 @@ class _Search:
             tokens = torch.cat([_pick(tokens, parent), token[:, :, None]], dim=2)
 
             done = self._decided(logp[:, 0], length + 1, finished)  # step 5
-            stay = (~done).nonzero()[:, 0]  # the one moment of a step when Python waits for the device
+            stay = (~done).nonzero()[:, 0]  # only here Python waits for the device
             if len(stay) < len(done):
                 leave = done.nonzero()[:, 0]
                 ready = finished.keep(leave).as_lists(self.n_best)
@@ -186,7 +159,7 @@ class _Search:
         return logp.sum(1), hidden[:, -1], state
 
     def _logp(self, hidden: Tensor) -> Tensor:
-        """hidden [..., d_model] -> log-probabilities [..., vocab], in float32 at least whatever autocast does."""
+        """hidden [..., d_model] -> log-probabilities [..., vocab], in float32 or better even under autocast."""
         logits = self.model.project(hidden)
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
@@ -211,23 +184,23 @@ class _Search:
         total = (logp.reshape(-1, 1) + top).view(sentences, -1)
         row = torch.arange(hypotheses, device=logp.device)[:, None] * vocab
         index = (row + token.view(sentences, hypotheses, -1)).view(sentences, -1)
-        # In the order of (hypothesis, token) first, so that the stable sort in _best settles ties by it.
+        # First sort by (hypothesis, token), so that the stable sort in _best breaks ties in this order.
         index, order = index.sort(1)
         total, order = _best(total.gather(1, order), 2 * self.beam)
         index = index.gather(1, order)
         return total, index.div(vocab, rounding_mode="floor"), index % vocab
 
     def _norm(self, length: int) -> float:
-        """What log p is divided by: (prefix + length)^length_penalty, where `length` counts EOS."""
+        """The divisor of log p: (prefix + length)^length_penalty, where `length` counts EOS."""
         return float((len(self.start) - 1 + length) ** self.length_penalty)
 
     def _decided(self, best_logp: Tensor, length: int, finished: _Finished) -> Tensor:
-        """Which sentences are done [sentences]; live hypotheses have `length` tokens, the best has `best_logp`."""
+        """[sentences] which are done. Live hypotheses have `length` tokens; the best of a sentence has `best_logp`."""
         if length > self.max_len:
             return torch.ones_like(best_logp, dtype=torch.bool)
         if self.stop == "full" or self.beam == 1:
             return finished.score[:, -1].isfinite() | best_logp.isneginf()
-        # log p <= 0 can only fall, and the divisor runs from that of the next EOS to that of the last.
+        # log p <= 0 can only fall, and the divisor lies between that of an EOS now and that of the last possible EOS.
         norms = self._norm(length + 1), self._norm(self.max_len + 1)
         bound = torch.maximum(best_logp / norms[0], best_logp / norms[1])
         return finished.score[:, self.n_best - 1] >= bound
@@ -235,24 +208,24 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Finished:
-    """The best finished hypotheses of each sentence, best first; an empty place has the score -inf."""
+    """The best finished hypotheses of each sentence, best first; the score of an empty place is -inf."""
 
     score: Tensor  # [sentences, beam]
     tokens: Tensor  # [sentences, beam, max_len], filled up with pad
     pad: int
 
     def add(self, score: Tensor, tokens: Tensor) -> _Finished:
-        """Let more compete: score [sentences, more] (-inf if not finished), tokens [sentences, more, length]."""
+        """Add candidates: score [sentences, more] (-inf if not finished), tokens [sentences, more, length]."""
         tokens = F.pad(tokens, (0, self.tokens.shape[-1] - tokens.shape[-1]), value=self.pad)
         score, order = _best(torch.cat([self.score, score], dim=1), self.score.shape[1])
         return replace(self, score=score, tokens=_pick(torch.cat([self.tokens, tokens], dim=1), order))
 
     def keep(self, sentences: Tensor) -> _Finished:
-        """Those of `sentences` [fewer] only."""
+        """Only the hypotheses of `sentences` [fewer]."""
         return replace(self, score=self.score[sentences], tokens=self.tokens[sentences])
 
     def as_lists(self, n_best: int) -> list[list[Hypothesis]]:
-        """The n_best of each sentence; pad is never produced, so the first pad is where a translation ends."""
+        """The n_best of each sentence. A search never produces pad, so pads only fill up the end of a translation."""
         rows = zip(self.score[:, :n_best].tolist(), self.tokens[:, :n_best].tolist(), strict=True)
         return [
             [
@@ -265,7 +238,7 @@ class _Finished:
 
 
 def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k highest of each row [rows, n] and their places, best first; equal ones in the order they had."""
+    """The k highest of each row [rows, n] and their places, best first; equal ones keep their order."""
     values, order = scores.sort(dim=1, descending=True, stable=True)
     return values[:, :k], order[:, :k]
 

@@ -15,7 +15,7 @@ from pmd_lite.model.transformer import DecoderState, Transformer
 
 @dataclass
 class EnsembleState:
-    """The members' decoder states, which choose rows and sentences together."""
+    """The members' decoder states; they select rows and sentences together."""
 
     members: list[DecoderState]
 
@@ -33,15 +33,15 @@ class EnsembleState:
 class Ensemble(nn.Module):
     """p(y_t | y_<t, x) = mean of the members' p; decoding and scoring use it in place of a `Transformer`.
 
-    States of the members lie side by side in the last dimension: [..., d_1 + d_2 + ...]. `project` returns the log of
-    the mean probability, whose log-softmax is itself.
+    The members' states are concatenated: [..., d_1 + d_2 + ...]. `project` returns the log of the mean probability;
+    log-softmax does not change it.
     Raises UserError without members, or for members of different vocabularies.
     """
 
     def __init__(self, members: Sequence[Transformer]):
         super().__init__()
         if not members or len({(m.vocab_size, m.pad) for m in members}) > 1:
-            raise UserError("an ensemble takes at least one model, and all of one vocabulary")
+            raise UserError("an ensemble takes at least one model, and all models need the same vocabulary")
         self.models = nn.ModuleList(members)
         self.members = list(members)
         self.vocab_size, self.pad = members[0].vocab_size, members[0].pad
@@ -57,7 +57,7 @@ class Ensemble(nn.Module):
         return EnsembleState([m.start(states, src) for m, states in zip(self.members, memory, strict=True)])
 
     def decode(self, trg_in: Tensor, state: EnsembleState) -> Tensor:
-        """trg_in [rows, length] -> last states side by side [rows, length, d_1 + d_2 + ...]."""
+        """trg_in [rows, length] -> the members' last states, concatenated [rows, length, d_1 + d_2 + ...]."""
         return torch.cat([m.decode(trg_in, s) for m, s in zip(self.members, state.members, strict=True)], dim=-1)
 
     def hidden(self, src: Tensor, trg_in: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """The parts of the Transformer: attention, feed-forward, residual paths, and the two kinds of layer made of them.
 
-All attention of the library passes through one function, `attend`. A layer is a few sublayers, each wrapped in a
-`Residual`. `transformer.py` stacks the layers.
+One function, `attend`, computes all attention of the library. A layer is a few sublayers, each wrapped in a `Residual`.
+`transformer.py` stacks the layers.
 
-Axis words: batch, src_len, trg_len, d_model as everywhere; `heads` and `d_head` (d_model = heads x d_head); `rows` =
+Names of axes: batch, src_len, trg_len, d_model as everywhere; `heads` and `d_head` (d_model = heads x d_head); `rows` =
 decoder rows: the batch in training, sentences x beams in beam search (`decoding.py`).
 """
 
@@ -28,7 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What all layers of a model have in common; checked here, once."""
+    """The settings that all layers of a model share. Raises ValueError for settings that do not fit."""
 
     d_model: int
     heads: int
@@ -59,7 +59,7 @@ def at_least_one(**sizes: int) -> None:
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """ValueError unless the value is a known one."""
+    """ValueError unless the value is an allowed one."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
 
@@ -70,10 +70,10 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 def attend(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
-    """softmax(q k^T / sqrt(d_head)) v: the only place in the library where attention is computed.
+    """softmax(q k^T / sqrt(d_head)) v: the only place in the library that computes attention.
 
-    q [batch, heads, q_len, d_head], k and v [batch, heads, k_len, d_head]; the answer has the shape of q.
-    mask [batch, 1, 1, k_len] is True where a key may be looked at (every row needs one True). With `causal`, query i
+    q [batch, heads, q_len, d_head], k and v [batch, heads, k_len, d_head]; the result has the shape of q.
+    mask [batch, 1, 1, k_len] is True for the keys that count (every row needs at least one). With `causal`, query i
     sees keys 0..i; mask and causal are never given together.
     """
     if not _plain_is_faster(q):
@@ -87,21 +87,21 @@ def attend(
 
 
 def _plain_is_faster(q: Tensor) -> bool:
-    """On a CPU, PyTorch's fused kernel is several times slower than two matrix products once those run in bfloat16."""
+    """On a CPU, PyTorch's fused kernel is several times slower than two matrix products if these run in bfloat16."""
     if q.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     return torch.is_autocast_enabled("cpu") or torch.get_float32_matmul_precision() == "medium"
 
 
 def drop(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Dropout; on a CPU from 16 random bits a number, for which PyTorch's own takes more than twice as long.
+    """Dropout; on a CPU from 16 random bits per number, which takes less than half the time of PyTorch's own.
 
-    There the rate is rounded to a multiple of 1/65536, and what stays is scaled by the rounded rate.
+    There the rate is rounded to a multiple of 1/65536, and the remaining numbers are scaled by the rounded rate.
     """
     if not training or rate == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, rate, training)
     dropped = min(round(rate * 2**16), 2**16 - 1)
-    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # each makes four numbers
+    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # 64 bits for four numbers
     keep = words.view(torch.int16)[: x.numel()] >= dropped - 2**15
     return x * keep.view(x.shape).to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
@@ -117,7 +117,7 @@ def _merge_heads(x: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """A sequence looks at itself. Queries, keys and values come from one matrix product (`qkv`, in that order)."""
+    """A sequence attends to itself. Queries, keys and values come from one matrix product (`qkv`, in this order)."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -128,16 +128,16 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: Past | None = None
     ) -> tuple[Tensor, KeysValues]:
-        """x [rows, len, d_model] -> (the same shape, keys and values of `past`, which gets those of x, and x)."""
+        """x [rows, len, d_model] -> (the same shape, all keys and values: those of `past`, if given, and of x)."""
         q, k, v = _split_heads(self.qkv(x), 3, self.heads).unbind(0)
         if past is not None:
             k, v = past.extend(k, v)
-        found = attend(q, k, v, mask=mask, causal=causal, dropout=self.dropout if self.training else 0.0)
-        return self.out(_merge_heads(found)), (k, v)
+        attended = attend(q, k, v, mask=mask, causal=causal, dropout=self.dropout if self.training else 0.0)
+        return self.out(_merge_heads(attended)), (k, v)
 
 
 class CrossAttention(nn.Module):
-    """The target looks at the source. `keys_values` needs the memory only, so it runs once per sentence."""
+    """The target attends to the source. `keys_values` needs only the memory, so it runs once per sentence."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -154,10 +154,10 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """x [rows, len, d_model] -> the same shape; rows is a multiple of the number of sentences in `source`."""
         sentences, d_model = source[0].shape[0], x.shape[-1]
-        # The beams of a sentence share its keys: their queries are simply more queries of that sentence, side by side.
+        # The beams of a sentence share its keys: their queries are treated as more queries of that sentence.
         q = _split_heads(self.query(x).reshape(sentences, -1, d_model), 1, self.heads)[0]
-        found = attend(q, *source, mask=mask, dropout=self.dropout if self.training else 0.0)
-        return self.out(_merge_heads(found).reshape(x.shape))
+        attended = attend(q, *source, mask=mask, dropout=self.dropout if self.training else 0.0)
+        return self.out(_merge_heads(attended).reshape(x.shape))
 
 
 # ------------------------------------------------------------------------------------------------------- layers
@@ -172,17 +172,17 @@ class Residual(nn.Module):
         self.dropout, self.pre = config.dropout, config.norm == "pre"
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sublayer reads."""
+        """The input of the sublayer."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, update: Tensor) -> Tensor:
-        """The new x, once the sublayer has answered with `update`."""
+        """The new x, from the old x and the sublayer's output `update`."""
         x = x + drop(update, self.dropout, self.training)
         return x if self.pre else self.norm(x)
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a nonlinearity between, at every position alone."""
+    """Two linear maps with a nonlinearity between them, at every position separately."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -204,8 +204,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x [batch, src_len, d_model], mask [batch, 1, 1, src_len] -> the shape of x."""
-        found, _ = self.self_attention(self.self_residual.before(x), mask=mask)
-        x = self.self_residual.after(x, found)
+        attended, _ = self.self_attention(self.self_residual.before(x), mask=mask)
+        x = self.self_residual.after(x, attended)
         return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x)))
 
 
@@ -223,20 +223,20 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, KeysValues]:
         """x [rows, len, d_model] -> (the same shape, keys and values of all positions so far).
 
-        Without `past`, x is a whole prefix and the mask is causal; with it, x is one new token that may see all of it.
-        Pads at the end need no mask: causality hides them from every real token.
+        Without `past`, x is a whole prefix and the mask is causal. With `past`, x is one new token that sees all
+        earlier ones. Pads at the end need no mask: the causal mask hides them from every real token.
         """
-        found, seen = self.self_attention(self.self_residual.before(x), causal=past is None, past=past)
-        x = self.self_residual.after(x, found)
+        attended, keys_values = self.self_attention(self.self_residual.before(x), causal=past is None, past=past)
+        x = self.self_residual.after(x, attended)
         x = self.cross_residual.after(x, self.cross_attention(self.cross_residual.before(x), source, mask))
-        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), seen
+        return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), keys_values
 
 
 # -------------------------------------------------------------------------------------------------- small parts
 
 
 def for_products(x: Tensor) -> Tensor:
-    """x in the precision of matrix products: autocast's, where it is on."""
+    """x in the precision of matrix products: that of autocast if it is on, else unchanged."""
     kind = x.device.type
     on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     return x.to(torch.get_autocast_dtype(kind)) if on else x
@@ -245,8 +245,8 @@ def for_products(x: Tensor) -> Tensor:
 def positions_table(length: int, d_model: int) -> Tensor:
     """Sinusoidal positions [length, d_model]: sines in the first half of the columns, cosines in the second.
 
-    Column i of either half turns at 10000^(-2i / d_model) radians a position (Vaswani et al., section 3.5). They
-    interleave sine and cosine; fairseq and Marian put them side by side. A network cannot tell the difference.
+    Column i of either half turns by 10000^(-2i / d_model) radians per position (Vaswani et al., section 3.5). Vaswani
+    et al. interleave sines and cosines; fairseq and Marian separate them. For a network both are equivalent.
     """
     rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
@@ -262,7 +262,7 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def packed_linear(d_model: int, parts: int) -> nn.Linear:
-    """`parts` square projections in one matrix, each Xavier-uniform with gain 1/sqrt(2), as fairseq's attention is."""
+    """`parts` square projections in one matrix, each Xavier-uniform with gain 1/sqrt(2), as in fairseq's attention."""
     layer = linear(d_model, parts * d_model)
     for block in layer.weight.chunk(parts):
         nn.init.xavier_uniform_(block, gain=2**-0.5)
@@ -270,7 +270,7 @@ def packed_linear(d_model: int, parts: int) -> nn.Linear:
 
 
 def embedding_table(vocab_size: int, d_model: int, pad: int) -> nn.Embedding:
-    """Normal(0, 1/sqrt(d_model)), so that rows times sqrt(d_model) have unit variance; the pad row is zero."""
+    """Normal(0, 1/sqrt(d_model)), so that rows times sqrt(d_model) have unit variance; the pad row is 0."""
     table = nn.Embedding(vocab_size, d_model, padding_idx=pad)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     nn.init.zeros_(table.weight[pad])

@@ -1,4 +1,4 @@
-"""Train mode or eval mode for a while."""
+"""Train mode or eval mode inside a block."""
 
 from __future__ import annotations
 

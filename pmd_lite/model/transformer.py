@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer of Vaswani et al. (2017): every student and every teacher of this library is one.
 
 The parts are in `layers.py`, the search for the best translation in `decoding.py`. These files import nothing from the
-rest of the library, so they can be lifted out and read alone.
+rest of the library, so you can read and use them alone.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Tie = Literal["all", "decoder", "none"]
 
 @dataclass
 class DecoderState:
-    """What the decoder keeps from one step to the next, layer by layer: keys and values of the source and of the past.
+    """The decoder's memory from one step to the next: each layer's keys and values of the source and of the past.
 
-    source: [sentences, heads, src_len, d_head], one set per sentence. past: one set per decoder row (a sentence has as
-    many rows as beams); empty before the first step.
+    source: [sentences, heads, src_len, d_head], one set for each sentence. past: one set for each decoder row (a
+    sentence has as many rows as beams); empty before the first step.
     """
 
     source: list[KeysValues]
@@ -47,12 +47,12 @@ class DecoderState:
     length: int = 0
 
     def select_rows(self, rows: Tensor) -> None:
-        """Put decoder rows `rows` [new_rows], repeats allowed, in place of the present ones."""
+        """Replace the present decoder rows by rows `rows` [new_rows]; a row may be repeated."""
         for past in self.past:
             past.select(rows)
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Keep the source side of `sentences` [fewer] only; their decoder rows are selected by `select_rows`."""
+        """Keep only the source side of `sentences` [fewer]; `select_rows` selects their decoder rows."""
         self.source = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.source]
         self.mask = self.mask.index_select(0, sentences)
 
@@ -66,17 +66,17 @@ class Transformer(nn.Module):
     Args:
         vocab_size: one vocabulary for both sides.
         d_model, heads, encoder_layers, decoder_layers, ffn: the sizes; d_model is even and divisible by heads.
-        dropout: on embeddings and on what every sublayer adds. attention_dropout: on attention weights.
-        norm: "pre" normalises what a sublayer reads (and the end of each stack), "post" what it leaves.
-        tie: "all" = one table for source, target and output. "decoder" = target and output share one, the source has
-            its own (the authors' released setting). "none" = three tables.
+        dropout: on embeddings and on every sublayer's output. attention_dropout: on attention weights.
+        norm: "pre" normalises a sublayer's input (and the end of each stack), "post" its output.
+        tie: "all" = one table for source, target and output. "decoder" = target and output share a table, the source
+            has its own (the authors' released setting). "none" = three tables.
         embedding_norm: LayerNorm on embeddings plus positions, before dropout (also in the released setting).
         activation: inside the feed-forward sublayer.
         output_bias: a number for each token that is added to its logit, 0 at first (Marian has one).
         max_len: longest source and longest decoder input, in tokens. pad: the id that fills up rows on the right.
 
-    Rows are padded on the right only. Nothing here waits for a GPU: no value is read back to Python. The pad row of a
-    table starts at zero; where the table is also the output, the softmax moves it, unseen.
+    Rows are padded on the right only. The model reads no value back to Python, so it never waits for a GPU. The pad row
+    of a table is 0 at first. If the table is also the output layer, the softmax changes this row, which no token sees.
     Raises ValueError for arguments that do not fit, and for sequences that are empty or longer than max_len.
     """
 
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
         self.dropout = dropout
         self.register_buffer("positions", positions_table(max_len, d_model), persistent=False)
 
-        # Each parameter is registered under one name only, so a saved file holds a tied table once.
+        # Each parameter has only one name, so a saved file holds a tied table once.
         self.embedding = embedding_table(vocab_size, d_model, pad)
         self.src_embedding = None if tie == "all" else embedding_table(vocab_size, d_model, pad)
         self.output = embedding_table(vocab_size, d_model, pad) if tie == "none" else None
@@ -120,7 +120,7 @@ class Transformer(nn.Module):
         self.trg_embedding_norm = nn.LayerNorm(d_model) if embedding_norm else nn.Identity()
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(decoder_layers))
-        # Pre-norm sums are never normalised on the way, so each stack ends with a norm; post-norm stacks end with one.
+        # With pre-norm the sums are not normalised within a stack, so a norm follows; a post-norm layer ends with one.
         self.encoder_norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
 
@@ -129,7 +129,7 @@ class Transformer(nn.Module):
         return self.project(self.hidden(src, trg_in))
 
     def hidden(self, src: Tensor, trg_in: Tensor) -> Tensor:
-        """The last states [batch, trg_len, d_model], not yet projected: a loss projects the real tokens only."""
+        """The last states [batch, trg_len, d_model], not yet projected: a loss projects only the real tokens."""
         return self.decode(trg_in, self.start(self.encode(src), src))
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class Transformer(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """[vocab, d_model]: one row for each token, whose product with a state is that token's logit, bias aside."""
+        """[vocab, d_model]: a row for each token; its product with a state is the token's logit, without the bias."""
         return (self.output or self.embedding).weight
 
     def encode(self, src: Tensor) -> Tensor:
@@ -151,17 +151,17 @@ class Transformer(nn.Module):
 
     def start(self, memory: Tensor, src: Tensor) -> DecoderState:
         """The state before the first target token: every layer's keys and values of the memory."""
-        layers = cast("Iterable[DecoderLayer]", self.decoder)  # a ModuleList does not tell what it holds
+        layers = cast("Iterable[DecoderLayer]", self.decoder)  # the type of a ModuleList does not say what it holds
         source = [layer.cross_attention.keys_values(memory) for layer in layers]
         return DecoderState(source, self._source_mask(src))
 
     def decode(self, trg_in: Tensor, state: DecoderState) -> Tensor:
-        """Run the decoder on the next target tokens [rows, len] -> [rows, len, d_model], and move `state` past them.
+        """Run the decoder on the next target tokens [rows, len] -> [rows, len, d_model]; `state` then includes them.
 
-        The first call takes a prefix of any length (in training, everything); later calls take one token a row.
+        The first call takes a prefix of any length (in training, everything); later calls take one token per row.
         """
         if state.past and trg_in.shape[1] != 1:
-            raise ValueError(f"after the first call, decode takes one token a row, not {trg_in.shape[1]}.")
+            raise ValueError(f"after the first call, decode takes one token per row, not {trg_in.shape[1]}.")
         x = self._embed(trg_in, self.embedding, self.trg_embedding_norm, start=state.length)
         first: list[Past] = []
         for i, layer in enumerate(self.decoder):
@@ -172,23 +172,23 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def parameter_count(self) -> int:
-        """Trainable numbers; a shared table counts once."""
+        """Number of trainable parameters; a shared table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def _embed(self, ids: Tensor, table: nn.Embedding, norm: nn.Module, start: int) -> Tensor:
-        """ids [batch, len], the first of them at position `start` -> [batch, len, d_model]."""
+        """ids [batch, len], the first at position `start` -> [batch, len, d_model]."""
         end = start + ids.shape[1]
         if not start < end <= self.max_len:
             raise ValueError(f"a sequence must have 1 to {self.max_len} tokens (the model's max_len), not {end}.")
         x = table(ids) * math.sqrt(self.d_model) + self.positions[start:end]
-        # Under autocast the residual path is in half precision, as in fairseq: on a CPU no sublayer has to convert it.
+        # Under autocast the residual path is in half precision, as in fairseq; on a CPU no sublayer has to convert it.
         return drop(for_products(norm(x)), self.dropout, self.training)
 
     def _source_mask(self, src: Tensor) -> Tensor:
         """True at real source tokens [batch, 1, 1, src_len].
 
-        The first column is always open. It is real in every sentence; in a row of pads only, it keeps softmax from
-        dividing by zero, without looking at the values.
+        The first column is always True: it is real in every sentence. In a row of pads alone it keeps softmax from
+        dividing by zero, without reading any value.
         """
         mask = src.ne(self.pad)
         mask[:, 0] = True

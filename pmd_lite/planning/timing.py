@@ -25,7 +25,8 @@ from pmd_lite.model.decoding import translate_batch
 from pmd_lite.planning.counting import Effort, shape_of
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.training.dev import dev_losses
-from pmd_lite.training.learner import Learner, derive_seed, pick_device
+from pmd_lite.training.learner import Learner, pick_device
+from pmd_lite.training.seeds import derive_seed
 from pmd_lite.training.snapshot import preserved_rng
 
 LEAST_BUDGET = 256

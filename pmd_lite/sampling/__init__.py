@@ -1,1 +1,1 @@
-"""Which pair next: samplers (probabilities over pairs) and the schedule that draws from them."""
+"""Which pair comes next: samplers (probabilities over pairs) and the schedule that draws from them."""

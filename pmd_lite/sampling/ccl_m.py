@@ -1,7 +1,8 @@
-"""CCL-M-style sampling (after Zhang et al., Findings of EMNLP 2021): small languages join when their relatives can.
+"""CCL-M-style sampling (after Zhang et al., Findings of EMNLP 2021): small languages join after large relatives.
 
-Reconstructed, not reproduced: neither the paper's values nor its code could be consulted. Threshold, interval, k and
-the rule for languages whose relatives never get that far are ours.
+A small language joins when the model has learnt its large relatives well enough. This is reconstructed, not
+reproduced: we could consult neither the paper's values nor its code. Threshold, interval, k and the rule for languages
+whose relatives never become good enough are ours.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.scheduled import shares_within
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.planned import shares_within
+from pmd_lite.sampling.temperature import BaseSampler
 
 
 def piece_similarity(counts: Sequence[Mapping[int, int]], top_k: int) -> Tensor:
-    """How much of their vocabulary languages share: |top_k(i) and top_k(j)| / top_k.
+    """The share of frequent pieces that two languages have in common: |top_k(i) and top_k(j)| / top_k.
 
     Args:
         counts: for each pair, how often each piece id occurs on the side that is not the common language.
-        top_k: k >= 1. Of two equally frequent pieces the smaller id counts as the more frequent. A language that uses
-            fewer than k pieces is still divided by k.
+        top_k: k >= 1. Of two equally frequent pieces the smaller id counts as the more frequent. The divisor is k even
+            for a language that uses fewer than k pieces.
     Returns: [pair, pair], float64, symmetric, in [0, 1].
     """
     tops = []
@@ -40,8 +41,8 @@ def piece_similarity(counts: Sequence[Mapping[int, int]], top_k: int) -> Tensor:
 def competences(losses: Tensor, bilingual_losses: Tensor) -> Tensor:
     """c = exp(H* - H), [pair] from [pair] dev losses in nats per token.
 
-    1 where the model does as well as the bilingual one, above 1 (not clipped) where it does better. With H* = 0 it is
-    the geometric mean of the probabilities of the right tokens.
+    1 where the model is as good as the bilingual one, above 1 (not clipped) where it is better. With H* = 0 it is the
+    geometric mean of the gold tokens' probabilities.
     """
     return torch.exp(bilingual_losses - losses)
 
@@ -49,7 +50,7 @@ def competences(losses: Tensor, bilingual_losses: Tensor) -> Tensor:
 def relatives_competence(
     competence: Tensor, similarity: Tensor, high: Sequence[int], rule: Literal["max", "avg"]
 ) -> Tensor:
-    """How well the high-resource pairs that each pair resembles are learnt.
+    """How well the model has learnt the high-resource pairs that each pair resembles.
 
     Args:
         competence: c, [pair].
@@ -67,17 +68,17 @@ def relatives_competence(
     return torch.where(total > 0, shares @ c, c.mean())
 
 
-class CCLMSampler(FixedSampler):
-    """High-resource pairs first; the others join one by one, and the less a pair is mastered the more it is drawn.
+class CCLMSampler(BaseSampler):
+    """High-resource pairs first; the others join one by one. The lower a pair's competence, the more often it is drawn.
 
-    Before the first look the active pairs are drawn in proportion to their sizes, afterwards to 1/c.
+    Before the first update, the active pairs are drawn in proportion to their sizes; afterwards in proportion to 1/c.
     """
 
     def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
 
-        H* is the dev loss of a bilingual model of each pair, zeros when there are none. Raises UserError when H* or the
-        similarities belong to another number of pairs.
+        H* is the dev loss of each pair's bilingual model, or 0 when there are no such models. Raises UserError when H*
+        or the similarities belong to another number of pairs.
         """
         n = len(sizes)
         if bilingual_loss.shape != (n,) or similarity.shape != (n, n):
@@ -91,15 +92,15 @@ class CCLMSampler(FixedSampler):
         self._active = self._p > 0
 
     def due(self, clock: Clock) -> bool:
-        """Every `ccl_every` updates, and when the waiting ends."""
+        """Every `ccl_every` updates, and at the end of `ccl_wait`."""
         waited = round(self.config.ccl_wait * clock.total)
         return clock.every(self.config.ccl_every) or 0 < clock.step == waited < clock.total
 
     def update(self, student: int, probe: Probe) -> Events:
-        """Measure competence on the dev set, let pairs in, and draw in proportion to 1/c.
+        """Measure competence on the dev set, let pairs join, and set P in proportion to 1/c.
 
-        A waiting pair joins for good when its relatives' competence reaches the threshold, and once `ccl_wait` of
-        training is over in any case.
+        A waiting pair joins when its relatives' competence reaches the threshold, or when the share `ccl_wait` of
+        training is over. It does not leave again.
         """
         clock, config = probe.clock, self.config
         losses = probe.dev_loss(student)
@@ -107,13 +108,13 @@ class CCLMSampler(FixedSampler):
         ready = relatives_competence(c, self._similarity, self._high, config.ccl_rule) >= config.ccl_threshold
         waited = clock.step >= round(config.ccl_wait * clock.total)
         self._active = self._active | ready | waited
-        # 1/c = exp(H - H*), so p is a softmax: no overflow, and exactly 0 for those that wait.
+        # 1/c = exp(H - H*), so p is a softmax: no overflow, and exactly 0 for waiting pairs.
         self._p = torch.softmax((losses - self._bilingual).masked_fill(~self._active, -math.inf), dim=0)
         return [{"event": "ccl-m", "step": clock.step, "student": student, "competence": c.tolist(),
                  "active": self._active.tolist()}]  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """The probabilities and who takes part."""
+        """The probabilities, and which pairs are active."""
         return {"p": self._p.clone(), "active": self._active.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

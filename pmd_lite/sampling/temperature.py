@@ -1,4 +1,4 @@
-"""Eq. 2: temperature-based sampling (Arivazhagan et al. 2019)."""
+"""The base of all samplers, and Eq. 2: temperature-based sampling (Arivazhagan et al. 2019)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
     return torch.softmax((logs - logs.max()) / tau, dim=0)
 
 
-class FixedSampler:
-    """Static sampling from given probabilities; also the base of samplers that change them."""
+class BaseSampler:
+    """A Sampler that keeps the probabilities it was given, until a subclass changes `_p`."""
 
     def __init__(self, probabilities: Tensor):
         """probabilities: [pair], float64, sums to 1."""
@@ -45,7 +45,7 @@ class FixedSampler:
         """Nothing to remember."""
 
     def due(self, clock: Clock) -> bool:
-        """Never: the distribution is fixed."""
+        """Never."""
         return False
 
     def update(self, student: int, probe: Probe) -> Events:
@@ -61,15 +61,15 @@ class FixedSampler:
         self._p = state["p"].clone()
 
 
-class TemperatureSampler(FixedSampler):
-    """Static sampling at one temperature: P_1 takes tau = 1, P_2 takes tau > 1."""
+class TemperatureSampler(BaseSampler):
+    """Sampling at one temperature: P_1 takes tau = 1, P_2 takes tau > 1."""
 
     def __init__(self, sizes: Sequence[int], tau: float):
         super().__init__(temperature_probabilities(sizes, tau))
         self.tau = tau
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing but the temperature, to notice a mix-up on loading."""
+        """Only the temperature: loading compares it with this run's."""
         return {"tau": self.tau}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

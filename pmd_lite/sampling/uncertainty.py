@@ -1,8 +1,8 @@
 """How uncertain a model is, as one number: the seven measures of MultiUAT (Wu et al., EMNLP 2021).
 
-m_t is the probability of the model's own first choice at target token t, T_s the tokens of sentence s with its end.
-Every measure takes the TokenStats of one pair and averages over the passes. None looks at padding, because TokenStats
-holds real tokens only. All is computed in float64 on the CPU.
+m_t is the probability of the model's own first choice at target token t; T_s is the number of tokens of sentence s, EOS
+included. Every measure takes the TokenStats of one pair, which hold no padding, and averages over the passes. All is
+computed in float64 on the CPU.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ Measure = Callable[[TokenStats], float]
 
 
 def pretp(stats: TokenStats) -> float:
-    """1 - mean_s prod_t m_t: the probability of a whole sentence. In [0, 1]; long sentences push it to 1."""
+    """1 - mean_s prod_t m_t, from the probability of a whole sentence. In [0, 1]; near 1 for long sentences."""
     sums, _, _ = _by_sentence(stats)
     return float(-torch.expm1(sums).mean())
 
 
 def exptp(stats: TokenStats) -> float:
-    """1 - mean_s (prod_t m_t)^(1/T_s): the geometric mean per token. In [0, 1 - 1/V]."""
+    """1 - mean_s (prod_t m_t)^(1/T_s), from the geometric mean over tokens. In [0, 1 - 1/V]."""
     sums, counts, _ = _by_sentence(stats)
     return float(-torch.expm1(sums / counts).mean())
 
 
 def vartp(stats: TokenStats) -> float:
-    """mean_s Var_t(log m_t), unbiased. At least 0; sentences of one token are left out, and 0 if all are."""
+    """mean_s Var_t(log m_t), unbiased. At least 0. Sentences of one token are left out; 0 if all have one token."""
     variance, _ = _spread(stats)
     return float(variance.mean()) if variance.numel() else 0.0
 
 
 def comtp(stats: TokenStats, official_sign: bool = False) -> float:
-    """1 - mean_s exp(Var_t(log m_t) / mean_t(log m_t)): spread in proportion to the level. In [0, 1).
+    """1 - mean_s exp(Var_t(log m_t) / mean_t(log m_t)): the spread in proportion to the level. In [0, 1).
 
-    mean_t(log m_t) is negative, so the exponential falls as the spread grows. `official_sign` returns it as the
-    official code has it, mean_s exp(Var / mean) in (0, 1], which rewards certainty. Sentences of one token are left
-    out; if all are, the spread counts as 0.
+    mean_t(log m_t) is negative, so the exponential falls as the spread grows. `official_sign` returns the value of the
+    official code, mean_s exp(Var / mean) in (0, 1], which rewards certainty. Sentences of one token are left out; if
+    all have one token, the spread counts as 0.
     """
     variance, mean = _spread(stats)
-    # A model that is certain of every token of a sentence has mean = Var = 0: no spread, not 0 / 0.
+    # A model that is certain of every token of a sentence has mean = Var = 0: its spread is 0, and not 0 / 0.
     stable = torch.where(mean < 0, variance / mean, 0.0).exp()
     stability = float(stable.mean()) if stable.numel() else 1.0
     return stability if official_sign else 1 - stability
 
 
 def enttp(stats: TokenStats) -> float:
-    """Mean entropy of the next-token distribution, over tokens and not over sentences. In [0, ln V] nats."""
+    """Mean entropy of the next-token distribution, averaged over tokens and not over sentences. In [0, ln V] nats."""
     return float(stats.entropy.cpu().double().mean())
 
 
@@ -61,7 +61,7 @@ def enteos(stats: TokenStats) -> float:
 
 
 def xentropy(stats: TokenStats) -> float:
-    """Training loss without dropout, nats per token. At least 0; it does not depend on the passes."""
+    """The training loss without dropout, nats per token. At least 0; it does not depend on the passes."""
     return stats.loss
 
 
@@ -83,10 +83,10 @@ def _by_sentence(stats: TokenStats) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _spread(stats: TokenStats) -> tuple[Tensor, Tensor]:
-    """Unbiased variance and mean of log m_t, [passes, sentence] both, of the sentences with two tokens or more."""
+    """Unbiased variance and mean of log m_t, both [passes, sentence], of the sentences with at least two tokens."""
     sums, counts, rows = _by_sentence(stats)
     mean = sums / counts
-    # Two passes over the data: with sum(x^2) - (sum x)^2 / T a small variance would be lost in rounding.
+    # The mean first, then the squares: sum(x^2) - (sum x)^2 / T would lose a small variance in rounding.
     squares = _add_up((stats.log_top1.cpu().double() - mean[:, rows]) ** 2, rows, len(counts))
     long = counts > 1
     return squares[:, long] / (counts[long] - 1), mean[:, long]

@@ -1,4 +1,4 @@
-"""UniMax (Chung et al., ICLR 2023): as uniform as can be while no language is repeated too often."""
+"""UniMax (Chung et al., ICLR 2023): as uniform as possible, with a limit on how often each language is repeated."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.temperature import BaseSampler
 
 
 def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Tensor:
-    """The budget is dealt out in equal shares, from the smallest pair to the largest; none takes more than cap * N_l.
+    """Equal shares of a budget for all pairs, but at most cap * N_l sentences for a pair.
 
-    What a small pair may not take is left to the larger ones, so all pairs below their cap end with one equal share.
+    From the smallest pair to the largest, each takes an equal share of what is left, up to its cap. So larger pairs
+    share what smaller pairs may not take, and all pairs below their cap get the same share.
 
     Args:
         sizes: N, training sentence pairs per language pair, each >= 1.
         budget: B, sentences that the whole training will see, positive and finite.
-        cap: E, passes over one pair's data at the most, positive; `math.inf` gives the uniform distribution.
+        cap: E, the largest number of passes over a pair's data, positive; `math.inf` gives the uniform distribution.
     Returns: [pair], float64, sums to 1.
     Raises: UserError for a budget or cap out of range, or a size below 1.
     """
@@ -33,7 +34,7 @@ def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Ten
     level, remaining = math.inf, budget
     for done, size in enumerate(sorted(sizes)):
         share = remaining / (len(sizes) - done)
-        if share <= cap * size:  # so it is for every larger pair: all of them get this share
+        if share <= cap * size:  # then it is below every larger pair's cap too: all of them get this share
             level = share
             break
         remaining -= cap * size
@@ -41,10 +42,10 @@ def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Ten
     return used / used.sum()
 
 
-class UniMaxSampler(FixedSampler):
-    """Static sampling; the budget is `unimax_budget` passes over all training data, counted in sentences.
+class UniMaxSampler(BaseSampler):
+    """Fixed probabilities; the budget is `unimax_budget` passes over all training data, counted in sentences.
 
-    The draws are independent, so the cap holds in expectation. A run that is longer than its budget says repeats more.
+    The cap holds in expectation. A run that sees more sentences than the budget repeats a pair more often than the cap.
     """
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):

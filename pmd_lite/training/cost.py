@@ -1,11 +1,13 @@
-"""What a run has computed so far, by purpose: the currency in which methods are compared at equal compute."""
+"""The computation of a run so far, by purpose: with it, methods are compared at equal compute."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
+
+from pmd_lite.data.batching import Batch, Draw
 
 FORWARD, FORWARD_AND_BACKWARD = 1, 3
 PURPOSES = ("train", "teacher", "trial", "probe", "dev", "prepare")
@@ -17,29 +19,20 @@ COUNTED = (
 """What a cost table counts, in words."""
 
 
-class Sized(Protocol):
-    """A batch, a draw, or anything else whose real tokens are known on the host."""
-
-    @property
-    def src_tokens(self) -> int:
-        """Source tokens, tags and EOS included."""
-        ...
-
-    @property
-    def tokens(self) -> int:
-        """Target tokens, EOS included."""
-        ...
-
-
 class Tokens(NamedTuple):
-    """So many tokens of either side."""
+    """Numbers of real tokens, tags and EOS included."""
 
     src_tokens: int
     tokens: int
+    """Target tokens."""
+
+
+Sized = Batch | Draw | Tokens
+"""What has `src_tokens` and `tokens`."""
 
 
 class PerToken(NamedTuple):
-    """Multiply-adds of one forward pass, part by part; each is the number of weights that a token is multiplied with.
+    """Multiply-adds of one forward pass, part by part: the number of weights with which a token is multiplied.
 
     The products of queries with keys, and of attention weights with values, are left out: two for every pair of tokens,
     d_model and layer. They are 0.7 % of a pass at base size with sentences of 30 tokens and a vocabulary of 64,000.
@@ -50,26 +43,22 @@ class PerToken(NamedTuple):
     target: int
     """Per target token: the rest of the decoder."""
     output: int
-    """Per projected target token: the output layer, vocab x d_model, whatever table it shares."""
+    """Per projected target token: the output layer, vocab x d_model, also when it shares a table."""
 
     def multiply_adds(self, src_tokens: float, tokens: float, passes: float, projections: float) -> float:
-        """Of `passes` forward passes without the output layer, and `projections` times the output layer.
-
-        Whole numbers give a whole number, exactly.
-        """
+        """The sum for `passes` forward passes without the output layer and `projections` passes of the output layer."""
         return passes * (src_tokens * self.source + tokens * self.target) + projections * tokens * self.output
 
 
-_KNOWN: WeakKeyDictionary[nn.Module, PerToken] = WeakKeyDictionary()  # shapes do not change, and a walk takes a while
+_KNOWN: WeakKeyDictionary[nn.Module, PerToken] = WeakKeyDictionary()  # shapes stay the same, and counting takes time
 
 
 def per_token(model: nn.Module) -> PerToken:
-    """Multiply-adds of a Transformer, or of another encoder-decoder that has its `output_weight`.
+    """Multiply-adds of a Transformer, or of another encoder-decoder with an `output_weight`.
 
-    Of such a foreign model all nn.Linear count, those under a module called `encoder` once per source token.
+    Of another model all nn.Linear count; those under a module called `encoder` count per source token.
     """
-    found = _KNOWN.get(model)
-    if found is None:
+    if model not in _KNOWN:
         output: Tensor = model.output_weight  # type: ignore[assignment]
         source = target = 0
         for name, module in model.named_modules():
@@ -78,17 +67,17 @@ def per_token(model: nn.Module) -> PerToken:
                     source += module.weight.numel()
                 else:
                     target += module.weight.numel()
-        found = _KNOWN[model] = PerToken(source, target, output.numel())
-    return found
+        _KNOWN[model] = PerToken(source, target, output.numel())
+    return _KNOWN[model]
 
 
 class Cost:
     """Multiply-adds so far (see `COUNTED` and `PerToken`), by purpose.
 
-    train: the students' own updates. teacher: what teachers predict for them, and what gates compare. trial: Alg. 2,
-    its teachers and its dev losses included. probe: whatever else a strategy asks for, greedy translations included.
-    dev: the evaluations that every run makes. prepare: what is computed before the first update, such as a teacher's
-    top-k for all training data. A run that was interrupted counts as if it had not been.
+    train: the students' own updates. teacher: the teachers' predictions for them, and the comparisons of gates. trial:
+    Alg. 2, with its teachers and dev losses. probe: everything else that a strategy asks for, with greedy translations.
+    dev: the evaluations that every run makes. prepare: the work before the first update, such as a teacher's top-k for
+    all training data. An interruption does not change these numbers.
     """
 
     def __init__(self) -> None:
@@ -99,12 +88,10 @@ class Cost:
     ) -> None:
         """Count forward passes of a model (a backward pass is two) over all tokens of `size`.
 
-        projections: times that the output layer is applied to every target token, by default once a pass.
+        projections: how often the output layer is applied to every target token; by default once in each pass.
         """
         times = passes if projections is None else projections
-        self.multiply_adds[purpose] += int(
-            per_token(model).multiply_adds(size.src_tokens, size.tokens, passes, times)
-        )  # fmt: skip
+        self.multiply_adds[purpose] += int(per_token(model).multiply_adds(size.src_tokens, size.tokens, passes, times))
 
     def state_dict(self) -> dict[str, int]:
         """The counts."""

@@ -1,4 +1,4 @@
-"""How good a model is on the dev set, pair by pair: losses with one device sync, and greedy BLEU."""
+"""How good a model is on the dev set, pair by pair: losses with one device sync, and BLEU of greedy translations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pmd_lite.training.learner import Learner
 
 
 def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float], rule: Best) -> float:
-    """The number by which a student's weights are kept: those with the lowest, the earliest of equals.
+    """The number that decides which weights a student keeps: the weights with the lowest, the earliest of equals.
 
     Args:
         losses: [2, pair] NLL and label-smoothed cross-entropy, nats per target token.
@@ -41,9 +41,9 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
     """Mean dev losses of one model.
 
     Args:
-        batches: the whole dev set, on the learner's device; the ranks of `group` share it.
+        batches: the whole dev set, on the learner's device; the ranks of `group` share the work.
     Returns: [2, pair] float64 on the CPU, nats per target token: row 0 NLL, row 1 label-smoothed cross-entropy.
-    The model's mode is put back; no gradient, no random number.
+    It makes no gradient and draws no random number; the model keeps its mode.
     """
     model = learner.model
     sums = torch.zeros(2, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
@@ -52,10 +52,10 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
     with in_mode(model, False), torch.inference_mode(), learner.autocast():
         for i in group.mine(len(batches)):
             batch = batches[i]
-            # fp32, also under autocast: searches compare losses that differ by thousandths
+            # fp32 also under autocast, because searches compare losses that differ by thousandths.
             hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
-            found = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
-            sums[:, batch.pair] += torch.stack((found[2], found[0]))  # found[[2, 0]] would wait for a GPU
+            ce, _, nll = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
+            sums[:, batch.pair] += torch.stack((nll, ce))
     group.sum(sums)
     for batch in batches:
         tokens[batch.pair] += batch.tokens
@@ -63,22 +63,22 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
 
 
 def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> tuple[Tensor, Tokens]:
-    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set, and the tokens computed for them.
+    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set, and the number of tokens computed.
 
-    References are the decoded ids that training sees, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
-    The model's mode is put back. Raises MissingScorer when this machine lacks that tokenizer.
-    Tokens: what the encoder read, and what decoder and output layer were applied to, one by one: BOS or the forced
-    prefix, and every token found up to the one that EOS follows.
+    References are the decoded ids of the dev set, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
+    The model keeps its mode. Raises MissingScorer when this machine lacks that tokenizer.
+    Tokens: those that the encoder reads, and the inputs of the decoder: BOS or the forced prefix, and every token up to
+    the one before EOS.
     """
     tokenizer, scores, limit = encoded.tokenizer, [], config.model.max_len
     src_tokens = tokens = 0
     with in_mode(model, False):
         for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
             sources = [split.src[i].tolist() for i in range(len(split))]
-            found = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
+            hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
             src_tokens += sum(len(shortened(ids, limit)) for ids in sources)
-            tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in found)
+            tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
             references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
-            texts = [text_of(hypothesis, tokenizer) for hypothesis in found]
+            texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
             scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
     return torch.tensor(scores, dtype=torch.float64), Tokens(src_tokens, tokens)

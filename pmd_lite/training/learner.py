@@ -1,8 +1,8 @@
 """One model with its optimiser: the part of a student that a trial copies.
 
 The three methods `begin`, `accumulate`, `finish` make one update. Dropout is a function of (seed, update, micro-batch)
-alone, because the generator is seeded before every forward pass. So a student's path does not depend on who else
-trains beside it, the three trials of a search see the same dropout, and a resumed run continues to the same bits.
+alone, because the generator is seeded before every forward pass. So a student's path does not depend on the students
+beside it, the three trials of a search see the same dropout, and a resumed run continues to the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,26 +23,22 @@ from pmd_lite.data.tokenizer import PAD
 from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Mixture, Target
+from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.precision import Precision, choose
+from pmd_lite.training.seeds import Stream, derive_seed
 
 _RULE = ("betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad")
-"""What decides an optimiser's step beside its moments. A state written by another class, Adam, says otherwise."""
-
-
-def derive_seed(*parts: int) -> int:
-    """One 63-bit seed from several numbers; neighbouring inputs give unrelated seeds."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+"""Settings that decide an optimiser's step besides its moments. A state saved by torch's Adam has others."""
 
 
 def pick_device(name: str, precision: str) -> torch.device:
-    """The device to train on. Raises UserError when it is not there or cannot do the precision."""
+    """The device to train on. Raises UserError when the machine lacks it or it cannot compute in the precision."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there[name]:
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[name]:
         raise UserError(f"device={name}: this machine or this torch build has none; use device=auto")
     if precision == "fp16" and name != "cuda":
         raise UserError(f"precision=fp16 needs a CUDA device and this is {name}: use precision=fp32 or bf16")
@@ -52,7 +47,7 @@ def pick_device(name: str, precision: str) -> torch.device:
 
 @functools.cache
 def check_compiler(device: torch.device) -> None:
-    """Raises UserError where torch.compile cannot make code for a device."""
+    """Raises UserError when torch.compile cannot make code for a device."""
     try:
         torch.compile(torch.sin)(torch.zeros(2, device=device))
     except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
@@ -73,7 +68,7 @@ class Learner:
 
     def __init__(self, vocab_size: int, config: Config, device: torch.device, seed: int):
         self.config, self.device, self.seed, self.updates = config, device, seed, 0
-        torch.manual_seed(derive_seed(seed, 0))
+        torch.manual_seed(derive_seed(seed, Stream.INIT))
         self.model = Transformer(vocab_size, **asdict(config.model), pad=PAD).to(device)
         self.optimizer = self._new_optimizer()
         self.use(choose(config.train.precision, device, config.model.d_model))
@@ -84,8 +79,8 @@ class Learner:
     def _new_optimizer(self) -> torch.optim.AdamW:
         """fairseq's `adam`, which decouples weight decay from the gradient (Loshchilov and Hutter 2019).
 
-        With L2 in the gradient instead, Adam would divide the decay by the gradient's size: where that is small, and
-        losses are means over thousands of tokens, the decay would be all the model learns from.
+        With L2 in the gradient instead, Adam would divide the decay by the gradient's size. Losses are means over
+        thousands of tokens, so gradients are small, and the model would learn from little but the decay.
         """
         o = self.config.optim
         return torch.optim.AdamW(
@@ -94,17 +89,17 @@ class Learner:
         )  # fmt: skip
 
     def use(self, precision: Precision) -> None:
-        """Compute with these numbers from now on."""
+        """Compute in this precision from now on."""
         self.precision = precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision.scaled)
 
     def _compile(self) -> None:
-        """Let PyTorch make its own code for a layer's forward and backward pass: layers, and students, share it."""
+        """Let PyTorch compile a layer's forward and backward pass; all layers and students share the code."""
         for layer in (*self.model.encoder, *self.model.decoder):
             layer.compile(dynamic=True)  # one code for all lengths
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of forward passes; losses are fp32 inside it all the same."""
+        """The precision of forward passes. Losses stay in fp32."""
         dtype = self.precision.dtype
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
@@ -114,39 +109,38 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def accumulate(
-        self,
-        batch: Batch,
-        alpha: float,
-        target: Target | None,
-        mixture: Mixture | None,
-        tokens: int,
-        micro: int,
+        self, batch: Batch, alpha: float, target: Target | None, distiller: Distiller | None, tokens: int, micro: int,
         salt: int = 0,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Add one micro-batch's gradient.
 
         Args:
             alpha: distillation weight of the batch's pair; at 0 the loss is L_ce itself, to the bit.
             target: what the teachers predict, or None when alpha is 0.
-            mixture: makes L_kd of it and mixes it with L_ce (Eq. 3 and 4); may be None when alpha is 0.
+            distiller: says how L_ce and L_kd are mixed (Eq. 4); may be None when alpha is 0.
             tokens: real target tokens of the whole update, which normalise the loss.
             micro, salt: number of this micro-batch in the update, and of the search in which this is a trial (0: none).
         Returns: [3] sums of L_ce, L_kd and plain NLL over this batch, in nats, on the device, without gradient.
         """
-        torch.manual_seed(derive_seed(self.seed, 1, self.updates, micro, salt))
+        mix = Mix()  # L_ce alone
+        if alpha != 0:
+            if target is None or distiller is None:
+                raise ValueError(f"alpha={alpha} needs a target and a distiller")
+            ce, kd = distiller.factors(alpha)  # Eq. 4: 1 - alpha and alpha
+            mix = Mix(ce, kd, target, functools.partial(distiller.trust, batch=batch) if distiller.gated else None)
+        torch.manual_seed(derive_seed(self.seed, Stream.DROPOUT, self.updates, micro, salt))
         with self.autocast():
             hidden = token_states(self.model, batch.src, batch.trg_in, batch.keep)
             loss, sums = projected_loss(
-                hidden, output_of(self.model), batch.gold, self.config.optim.label_smoothing,
-                _mix(alpha, target, mixture, batch),
-            )  # fmt: skip
+                hidden, output_of(self.model), batch.gold, self.config.optim.label_smoothing, mix
+            )
         self.scaler.scale(loss / tokens).backward()
         return sums
 
     def finish(self, group: Group = ALONE, sums: Tensor | None = None) -> None:
         """Clip, step, advance the schedule. Order: sum over ranks, unscale, clip, step, update the scaler.
 
-        The gradients are let go, so that those of one student do not take memory while another one trains.
+        It frees the gradients, so that those of one student take no memory while another student trains.
         sums: any numbers to be summed over the ranks of `group` along with the gradients, in place.
         """
         o = self.config.optim
@@ -168,9 +162,9 @@ class Learner:
         return learning_rate(max(1, self.updates), self.config.optim.lr, self.config.optim.warmup)
 
     def overflow_skips(self) -> int:
-        """Updates that fp16 overflow made the scaler skip. Reads the device: for evaluations only.
+        """Updates that the scaler skipped because fp16 overflowed. Reads the device: for evaluations only.
 
-        Trials that are not rolled back add steps of their own, so under the released code's rule this is a lower bound.
+        Trials that are not rolled back (fidelity "released") add steps of their own; then this is a lower bound.
         """
         if not self.scaler.is_enabled() or not self.updates:
             return 0
@@ -180,7 +174,7 @@ class Learner:
     def copy(self) -> Learner:
         """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""
         twin = copy.copy(self)
-        twin.model = copy.deepcopy(self.model)  # without compiled code
+        twin.model = copy.deepcopy(self.model)  # a copy has no compiled code
         if self.config.train.compile:
             twin._compile()
         twin.optimizer = twin._new_optimizer()
@@ -190,27 +184,17 @@ class Learner:
         return twin
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the weights, which are saved apart as safetensors."""
+        """Everything but the weights, which have a file of their own."""
         return {
             "optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "updates": self.updates,
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`. Moments come from the state, the rule from this version and its configuration."""
+        """Inverse of `state_dict`. Moments come from the state; settings such as betas come from the configuration."""
         rule = dict(self.optimizer.defaults)
         self.optimizer.load_state_dict(state["optimizer"])
         for group in self.optimizer.param_groups:
             group.update({name: rule[name] for name in _RULE if name in rule})
-        if self.scaler.is_enabled() and state["scaler"]:  # begun on another kind of device, perhaps without one
+        if self.scaler.is_enabled() and state["scaler"]:  # a run begun on another kind of device may have saved none
             self.scaler.load_state_dict(state["scaler"])
         self.updates = state["updates"]
-
-
-def _mix(alpha: float, target: Target | None, mixture: Mixture | None, batch: Batch) -> Mix:
-    """How L_ce and L_kd of this batch are mixed; at alpha = 0 the loss is L_ce itself."""
-    if alpha == 0:
-        return Mix()
-    if target is None or mixture is None:
-        raise ValueError(f"alpha={alpha} needs what a teacher predicts")
-    ce, kd = (float(mixture.combine(*unit, alpha)) for unit in ((1.0, 0.0), (0.0, 1.0)))
-    return Mix(ce, kd, target, functools.partial(mixture.trust, batch=batch) if mixture.gated else None)

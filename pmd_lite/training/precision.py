@@ -1,9 +1,9 @@
-"""Which numbers to compute with: fp32, bf16, fp16, or what is best on this machine, with the reason in words.
+"""The precision of a run: fp32, bf16, fp16, or the best one on this machine, with the reason in words.
 
-`auto` means: on CUDA bf16 where the card computes in it, else fp16. On a CPU a product of the model's size is tried by
-three routes. oneDNN instead of PyTorch's default library is twice as fast at the same accuracy on processors of some
-makers; on others the same switch makes PyTorch compute in bf16, so it is used only if the product stays exact. bf16
-autocast is several times as fast where the processor has instructions for it, and ten times as slow where it has not.
+`auto` on CUDA means bf16 if the card computes in it, else fp16. `auto` on a CPU tries a matrix product of the model's
+size in three ways: with PyTorch's default library, with oneDNN, and in bf16. On some processors oneDNN is twice as fast
+at the same accuracy. On others the same switch makes PyTorch compute in bf16, so it is used only if the product stays
+exact. bf16 autocast is several times as fast on processors with instructions for it, and ten times as slow on others.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 
 EXACT, WORTH_IT, BF16_WORTH_IT = 1e-5, 1.2, 2.0
-"""Largest relative error that still is fp32 (measured: 1e-7 to 1e-6; bf16 is near 3e-3); smallest speed-up of a product
-for which oneDNN is taken, and bf16 (at 2.3 a whole update was 1.5 times as fast, at 3.8 twice, at 1.5 slower)."""
+"""Largest relative error that counts as fp32 (measured: 1e-7 to 1e-6; bf16: about 3e-3); smallest speed-ups of a
+product for which oneDNN and bf16 are used (at 2.3 an update was 1.5 times as fast, at 3.8 twice, at 1.5 slower)."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Precision:
 
     @property
     def scaled(self) -> bool:
-        """Whether gradients are scaled against underflow (fp16 alone needs it)."""
+        """Whether gradients are scaled against underflow (only fp16 needs it)."""
         return self.dtype == torch.float16
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Set PyTorch's global switch for the block, and put it back."""
+        """Set PyTorch's global switch inside the block; afterwards it is as before."""
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("medium" if self.onednn else before)
         try:
@@ -59,7 +59,7 @@ def choose(wanted: str, device: torch.device, d_model: int = 512) -> Precision:
 
 
 def for_cuda(capability: tuple[int, int]) -> Precision:
-    """From the compute capability: 8.0 (Ampere) and later multiply bf16 at full speed, which needs no scaling."""
+    """By compute capability: 8.0 (Ampere) and later multiply bf16 at full speed, and bf16 needs no scaling."""
     version = ".".join(map(str, capability))
     if capability >= (8, 0):
         return Precision(torch.bfloat16, why=f"auto: this card (compute capability {version}) is fast in bf16")
@@ -67,9 +67,8 @@ def for_cuda(capability: tuple[int, int]) -> Precision:
 
 
 def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
-    """From what a trial product showed: oneDNN's relative error, and how many times as fast as by default it was by
-    oneDNN and in bf16."""
-    exact = error <= EXACT  # not if it is NaN
+    """By a trial product: oneDNN's relative error, its speed-up over the default library, and that of bf16."""
+    exact = error <= EXACT  # False for NaN
     fp32 = onednn if exact and onednn >= WORTH_IT else 1.0
     if bf16 >= BF16_WORTH_IT * fp32:
         return Precision(torch.bfloat16, why=f"auto: bf16, in which products are {bf16:.1f} times as fast here")
@@ -84,8 +83,8 @@ def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
 def try_products(d_model: int) -> tuple[float, float, float]:
     """(oneDNN's relative error against float64, its speed-up over the default, that of bf16), once per process.
 
-    The product is that of a feed-forward layer on a thousand tokens; bf16 includes the conversions around it, as under
-    autocast. Leaves PyTorch's random state and its switch as they were. Takes a few hundredths of a second.
+    The product is that of a feed-forward layer on a thousand tokens. For bf16, the time includes the conversions, as
+    under autocast. PyTorch's random state and switch stay as they were. It takes a few hundredths of a second.
     """
     rng = torch.Generator().manual_seed(0)
     x, w = torch.randn(1024, d_model, generator=rng), torch.randn(d_model, 4 * d_model, generator=rng)
@@ -103,7 +102,7 @@ def try_products(d_model: int) -> tuple[float, float, float]:
 
 
 def _seconds(compute: Callable[[], object]) -> float:
-    """The least of five, after one for warmth."""
+    """The least of five, after one to warm up."""
     taken = []
     for _ in range(6):
         started = time.perf_counter()

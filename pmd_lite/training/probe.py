@@ -1,4 +1,4 @@
-"""The one window through which strategies look at models; whatever they see, training goes on as if they had not."""
+"""The only window through which strategies look at models. Looking does not change the course of training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pmd_lite.interfaces import Clock, Target, TokenStats
 from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
-from pmd_lite.training.learner import Learner, derive_seed
+from pmd_lite.training.learner import Learner
+from pmd_lite.training.seeds import Stream, derive_seed
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_set
@@ -28,8 +29,8 @@ class ModelProbe:
     """A Probe over the students of a run.
 
     With `rollback` (the paper) every call leaves weights, gradients, moments, scaler, counters, streams and random
-    state bit-identical. Without it (the released code) a trial leaves its training behind. Whatever is asked here is
-    entered into the run's cost.
+    state bit-identical. Without it (the released code) the student keeps what a trial has trained. The run's cost
+    counts every call.
     """
 
     def __init__(self, trainer: Algorithm1):
@@ -43,18 +44,18 @@ class ModelProbe:
         return self._trainer.clock
 
     def losses(self, student: int, purpose: str = "probe") -> Tensor:
-        """[2, pair] dev losses, NLL and label-smoothed; computed once per update of the student."""
+        """[2, pair] dev losses, NLL and label-smoothed; computed at most once per update of the student."""
         learner = self._trainer.students[student].learner
         if self._losses.get(student, (-1,))[0] != learner.updates:
             self._losses[student] = (learner.updates, self._score(learner, purpose))
         return self._losses[student][1]
 
     def dev_loss(self, student: int) -> Tensor:
-        """[pair] dev loss by which this run decides (`decide_by`)."""
+        """[pair] the dev loss by which this run decides (`decide_by`)."""
         return self._decisive(self.losses(student)).clone()
 
     def dev_score(self, student: int) -> Tensor:
-        """[pair] BLEU of greedy translations of the dev set; once per update of the student."""
+        """[pair] BLEU of greedy translations of the dev set; computed at most once per update of the student."""
         learner = self._trainer.students[student].learner
         if self._scores.get(student, (-1,))[0] != learner.updates:
             score, computed = self._trainer.dev_bleu(learner.model)
@@ -69,7 +70,7 @@ class ModelProbe:
         batches = self._trial_set(student)
         run = lockstep_trial if bundle.rollback else live_trial
 
-        def teach(batch: Batch) -> Target:  # the released code's trials, too, have the teacher in eval
+        def teach(batch: Batch) -> Target:  # no dropout: in the released code too, a trial's teacher is in eval mode
             return trainer.target(student, batch, dropout=False)
 
         def score(trained: Learner) -> Tensor:
@@ -77,11 +78,11 @@ class ModelProbe:
 
         for batch in batches:
             trainer.cost.add("trial", learner.model, batch, FORWARD_AND_BACKWARD * len(alphas))
-            asked = int((alphas[:, batch.pair] > 0).sum())
-            # Trials side by side share the teachers' passes, and where there is room for them their projections.
-            kept = bundle.rollback and asked > 1 and worth_keeping(batch.tokens, learner.model.vocab_size)
-            passes = FORWARD * (min(asked, 1) if bundle.rollback else asked)
-            trainer.count_teaching("trial", student, batch, passes, asked, kept)
+            taught = int((alphas[:, batch.pair] > 0).sum())  # trials that need the teachers
+            # Trials side by side share the teachers' passes, and their projections if these fit in memory.
+            kept = bundle.rollback and taught > 1 and worth_keeping(batch.tokens, learner.model.vocab_size)
+            passes = FORWARD * (min(taught, 1) if bundle.rollback else taught)
+            trainer.count_teaching("trial", student, batch, passes, taught, kept)
         with preserved_rng():
             salt = derive_seed(self.clock.step, student)
             results = run(learner, alphas, batches, teach, trainer.distiller, score, salt)
@@ -103,7 +104,7 @@ class ModelProbe:
         return torch.cat([grad.reshape(-1) for grad in grads])
 
     def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
-        """`passes` forward passes with dropout, and one without, over a few random dev sentences."""
+        """From `passes` forward passes with dropout and one without, over a few random dev sentences."""
         learner = self._trainer.students[student].learner
         batch = self._small_batch(student, "valid", pair, tokens)
         self._trainer.cost.add("probe", learner.model, batch, FORWARD * (passes + 1))
@@ -122,10 +123,11 @@ class ModelProbe:
         return TokenStats(torch.stack(top), torch.stack(entropy), batch.sentence, last, loss)
 
     def _seed(self, student: int, split: _Split, pair: int) -> int:
-        return derive_seed(self._trainer.config.train.seed, 6, self.clock.step, student, pair, split == "valid")
+        seed = self._trainer.config.train.seed
+        return derive_seed(seed, Stream.PROBE, self.clock.step, student, pair, split == "valid")
 
     def _small_batch(self, student: int, split: _Split, pair: int, tokens: int) -> Batch:
-        """Random sentences of one pair, different ones at every update, until `tokens` target tokens are reached."""
+        """Random sentences of one pair, about `tokens` target tokens in all; other sentences at every update."""
         data: EncodedSplit = getattr(self._trainer.encoded, split)[pair]
         rows = np.random.default_rng(self._seed(student, split, pair)).permutation(len(data))
         upto = int(np.searchsorted(np.cumsum(data.trg.lengths[rows]), tokens)) + 1
@@ -142,15 +144,15 @@ class ModelProbe:
     def _trial_set(self, student: int) -> list[Batch]:
         trainer, config = self._trainer, self._trainer.config
         if config.distill.resolved.trial_data == "per-pair":
-            seed = (config.train.seed, 4, self.clock.step)
+            seed = (config.train.seed, Stream.TRIAL, self.clock.step)
             return per_pair_trial_set(trainer.encoded, config.distill.trial_ratio, config.train.tokens, seed)
         return self._head(student)
 
     def _head(self, student: int) -> list[Batch]:
-        """The first updates of the coming epoch, which training draws again afterwards.
+        """The first updates of the coming epoch; training draws the same batches again afterwards.
 
-        As released, model_1's are of both streams: every second update, from the first on, is one of model_2's, and
-        what model_1 would have drawn in its place is left out.
+        As in the released code, model_1's trial data come from both streams: every second update, beginning with the
+        first, is one of model_2's. The update that model_1 would have drawn in its place is left out.
         """
         config, students = self._trainer.config, self._trainer.students
         own, size = students[student], config.train.accumulate

@@ -1,4 +1,4 @@
-"""What a person sees while training runs: a bar with ETA in a terminal, a line per evaluation, or a live figure."""
+"""What training shows while it runs: a bar with the time left, a line per evaluation, or a live figure."""
 
 from __future__ import annotations
 
@@ -18,27 +18,32 @@ class Progress:
     """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
     def __init__(
-        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0,
+        self,
+        show: Show,
+        name: str,
+        pairs: Sequence[str],
+        total: int,
+        done: int = 0,
         redraw: Callable[[], None] | None = None,
     ):
-        """redraw: draws the dashboard anew; without one (outside notebooks) show="dashboard" is lines."""
+        """redraw: draws the dashboard; without it (outside notebooks) show="dashboard" prints lines."""
         if show == "auto":
             show = "bar" if sys.stderr.isatty() else "lines"
         self.recorded: Callable[[], None] = lambda: None
-        """To be called when metrics.jsonl has new lines."""
+        """Training calls this after it has written new lines to metrics.jsonl."""
         if show == "dashboard":
             show, self.recorded = ("off", redraw) if redraw else ("lines", self.recorded)
         self.show, self.name, self.pairs, self.total = show, name, pairs, total
         self._bar: tqdm[None] | None = None
         if show == "bar":
             self._bar = tqdm(total=total, initial=done, desc=name, unit="step", dynamic_ncols=True, smoothing=0.05)
-            # tqdm reads the wall clock, which jumps when a laptop wakes up or a time server corrects it.
+            # tqdm reads the wall clock, which jumps when a laptop wakes up or a time server corrects the time.
             self._bar._time = time.perf_counter
             self._bar.start_t = self._bar.last_print_t = time.perf_counter()
         self._started, self._first, self._tokens, self._rate_tokens = time.perf_counter(), done, 0, 0
 
     def advance(self, step: int, tokens: int) -> None:
-        """One update of every student made, on `tokens` target tokens in all."""
+        """Count one update of every student, with `tokens` target tokens in all."""
         self._tokens += tokens
         if self._bar is not None:
             self._bar.update(1)
@@ -47,7 +52,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since this process began or resumed the run."""
+        """Seconds since this process began or resumed the run."""
         return time.perf_counter() - self._started
 
     @property
@@ -56,7 +61,7 @@ class Progress:
         return self._tokens / max(self.seconds, 1e-9)
 
     def evaluation(self, step: int, student: int, losses: Sequence[float]) -> None:
-        """Dev losses of one student, pair by pair."""
+        """Print the dev losses of one student, pair by pair."""
         if self.show == "off":
             return
         left = (self.total - step) * self.seconds / max(1, step - self._first)
@@ -66,13 +71,13 @@ class Progress:
         self.say(line)
 
     def say(self, line: str) -> None:
-        """A line that does not tear the bar."""
+        """Print a line without breaking the bar."""
         out: TextIO = sys.stderr if self.show == "bar" else sys.stdout
         if self.show != "off":
             tqdm.write(line, file=out)
 
     def close(self) -> None:
-        """Leave the terminal tidy."""
+        """Close the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -80,16 +85,16 @@ class Progress:
 def describe_passes(
     clock: Clock, pairs: Sequence[str], visits: Sequence[Sequence[float]], so_far: bool = False
 ) -> list[str]:
-    """In words: how long an epoch is, and how often a sentence is seen over the run, or has been so far.
+    """Lines of text: how long an epoch is, and how often students see a sentence in the run, or have seen it so far.
 
-    visits: [student][pair] times that each sentence of the pair is seen.
+    visits: [student][pair] how often each sentence of the pair is seen.
     """
     epochs = f"{clock.total / clock.epoch:,.1f}".removesuffix(".0")
     lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
     for i, row in enumerate(visits):
-        seen = ", ".join(f"{pair} {times:.3g}" for pair, times in zip(pairs, row, strict=True))
+        counts = ", ".join(f"{pair} {times:.3g}" for pair, times in zip(pairs, row, strict=True))
         who = f"model_{i + 1} " if len(visits) > 1 else ""
-        lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {seen}")
+        lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {counts}")
     return lines
 
 

@@ -1,7 +1,7 @@
-"""Which tokenizer a run has: ids mean nothing without it, so it is part of what a run is.
+"""The tokenizer of a run. Ids have no meaning without it, so it is part of the run.
 
-The files in RUN/tokenizer are the truth. config.json holds their fingerprint, from the beginning where a tokenizer was
-handed over; a run that trains its own enters it as soon as there is one.
+The files in RUN/tokenizer decide. config.json holds their fingerprint: from the beginning if the run was given a
+tokenizer, else from the moment when it has trained its own.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from pmd_lite.training.rundir import RunDir
 
 
 def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> list[str]:
-    """What keeps a tokenizer from being the one that `train_tokenizer` makes of this corpus, in words; [] if it is."""
+    """How a tokenizer differs from the one that `train_tokenizer` makes of this corpus, in words; [] if it does not."""
     theirs, ours, origin = asdict(tokenizer.config), asdict(config), tokenizer.origin
-    found = [f"{name} is {theirs[name]} there and {ours[name]} here" for name in ours if theirs[name] != ours[name]]
+    reasons = [f"{name} is {theirs[name]} there and {ours[name]} here" for name in ours if theirs[name] != ours[name]]
     if origin.get("sha256") != corpus.fingerprint:
-        found.append(f"it was trained on other texts ({origin.get('name')}) than {corpus.name}'s")
-    return found
+        reasons.append(f"it was trained on other texts ({origin.get('name')}) than {corpus.name}'s")
+    return reasons
 
 
 def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> None:
-    """Raises UserError when the run in this directory was begun with another tokenizer than it is to have now.
+    """Raises UserError when the run in this directory was begun with a tokenizer other than the wanted one.
 
-    shared: the one it is to have; None: its own. A run that was killed before it had one takes any.
+    shared: the wanted tokenizer; None: one that the run trains itself. A run that was killed before it had a tokenizer
+    takes any.
     """
-    about, folder = rundir.config, rundir.path / "tokenizer"
-    there = Tokenizer.load(folder) if (folder / "tokenizer.json").exists() else None
-    begun_with = there.fingerprint if there else about.get("tokenizer")
+    stored, folder = rundir.config.get("tokenizer"), rundir.path / "tokenizer"
+    present = Tokenizer.load(folder) if (folder / "tokenizer.json").exists() else None
+    begun_with = present.fingerprint if present else stored
     if begun_with is None:
         return
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
         if Tokenizer.load(shared).fingerprint != begun_with:
             raise UserError(f"{rundir.path}: its tokenizer differs from {shared}. {remedy}")
-    elif about.get("tokenizer") is not None:  # older runs do not say whose it was: what lies there holds
-        why = unlike(there, corpus, config) if there else ["it was handed over"]
-        if why:
+    elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
+        reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
+        if reasons:
             raise UserError(f"{rundir.path}: its tokenizer differs from its own, which it would train without "
-                            f"tokenizer=: {'; '.join(why)}. {remedy}")  # fmt: skip
+                            f"tokenizer=: {'; '.join(reasons)}. {remedy}")  # fmt: skip
 
 
 def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> Tokenizer:
-    """The run's tokenizer: the one it was begun with, else a copy of a shared one, else one trained now.
+    """The run's tokenizer: the one it was begun with, else a copy of the shared one, else one trained now.
 
-    Raises UserError when the shared one does not know the pairs.
+    Raises UserError when the shared one does not know all languages of the corpus.
     """
     folder = rundir.path / "tokenizer"
     if (folder / "tokenizer.json").exists():
@@ -65,7 +66,7 @@ def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, share
             raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
                             f"{', '.join(tokenizer.pairs)}")  # fmt: skip
         tokenizer.save(folder)
-    about = rundir.config
-    if "tokenizer" in about and about["tokenizer"] is None:
-        write_json(rundir.path / "config.json", {**about, "tokenizer": tokenizer.fingerprint})
+    stored = rundir.config
+    if "tokenizer" in stored and stored["tokenizer"] is None:
+        write_json(rundir.path / "config.json", {**stored, "tokenizer": tokenizer.fingerprint})
     return tokenizer

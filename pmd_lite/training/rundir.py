@@ -1,4 +1,4 @@
-"""A run directory: config, metrics, checkpoints. Kill the process at any instant and every file here is whole.
+"""A run directory: config, metrics, checkpoints. Whenever the process is killed, every file here is whole.
 
     config.json      corpus, method and configuration; written once
     metrics.jsonl    one line per student and evaluation, one per search
@@ -6,8 +6,8 @@
     tokenizer/       so that the run translates without its corpus
     translations/, scores.json   written when the run is finished
 
-Every file is written under a temporary name, flushed to disk and renamed. A checkpoint counts from the moment LATEST
-names it; metrics beyond its length are cut off on resume and written again.
+Every file is written under a temporary name, flushed to disk and renamed. A checkpoint is valid as soon as LATEST names
+it. It holds the length of metrics.jsonl; resuming cuts off later lines and writes them again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from pmd_lite.errors import UserError
 from pmd_lite.training.weights import read_state, read_weights, save_weights
 
 FORMAT = 2
-"""What the numbers of a run mean; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) a
-share of sentences, weight decay is decoupled. Runs of format 1 have no such number."""
+"""The meaning of a run's numbers; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) is
+a share of sentences, weight decay is decoupled. Runs of format 1 hold no such number."""
 
 
 def caution(stored: Mapping[str, Any]) -> str:
-    """What a caption must add when results were stored by a version whose numbers meant something else; else ""."""
+    """A sentence for captions of results from an older version, whose numbers had another meaning; otherwise ""."""
     if stored.get("format", 1) == FORMAT:
         return ""
     return ". These runs were made by an older version; docs/methods.md says what was wrong then"
 
 
 def _lock(descriptor: int) -> None:
-    """Lock an open file for this process or raise OSError at once. Windows has no fcntl, the others no msvcrt."""
+    """Lock an open file for this process or raise OSError at once. Windows has only msvcrt, the others only fcntl."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -56,10 +56,13 @@ def _lock(descriptor: int) -> None:
 
 
 class RunDir:
-    """Reads and writes one run directory."""
+    """Reads and writes one run directory.
 
-    def __init__(self, path: Path):
-        self.path = path
+    writes: False for all ranks but rank 0. They read; all that would lock or change the directory does nothing.
+    """
+
+    def __init__(self, path: Path, writes: bool = True):
+        self.path, self.writes = path, writes
         self.checkpoints = path / "checkpoint"
 
     @property
@@ -69,10 +72,13 @@ class RunDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory for one process; the system lets go when the process ends, however it ends.
+        """Reserve the directory for this process; the system releases it when the process ends for any reason.
 
         Raises UserError when another process is training in it, or when it cannot be written.
         """
+        if not self.writes:
+            yield
+            return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
@@ -81,7 +87,7 @@ class RunDir:
                 try:
                     _lock(file.fileno())
                 except OSError as error:
-                    if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):  # what "taken" is called
+                    if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):  # the codes for "locked"
                         raise
                     raise UserError(f"{self.path}: another process is training in this directory; wait for it, or "
                                     "choose another out directory") from None  # fmt: skip
@@ -89,15 +95,18 @@ class RunDir:
 
     @property
     def finished(self) -> bool:
-        """Whether training came to its end."""
+        """Whether training has ended."""
         return (self.path / "finished.json").exists()
 
-    def finish(self, about: dict[str, Any]) -> None:
-        """Training came to its end."""
-        write_json(self.path / "finished.json", about)
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Record that training has ended."""
+        if self.writes:
+            write_json(self.path / "finished.json", summary)
 
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
-        """Append JSON lines; returns the length of the file in bytes, which the next checkpoint remembers."""
+        """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
+        if not self.writes:
+            return 0
         path = self.path / "metrics.jsonl"
         with explained(path), open(path, "ab") as file:
             file.write("".join(json.dumps(event) + "\n" for event in events).encode())
@@ -106,9 +115,9 @@ class RunDir:
             return file.tell()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All whole lines of metrics.jsonl (a run being killed may leave half a last line).
+        """All whole lines of metrics.jsonl (a killed run may leave half a line at the end).
 
-        Raises UserError naming a damaged line.
+        Raises UserError that names a damaged line.
         """
         path = self.path / "metrics.jsonl"
         text = path.read_bytes() if path.exists() else b""
@@ -124,15 +133,16 @@ class RunDir:
     def save_best(self, student: int, model: dict[str, Tensor]) -> None:
         """A student's best weights so far."""
         target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
-        write_atomic(target, lambda p: save_weights(model, p))
+        if self.writes:
+            write_atomic(target, lambda p: save_weights(model, p))
 
     def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Write a whole checkpoint beside the old one, point LATEST at it, then remove the old one.
 
-        Raises UserError when the disk refuses it; the old one is still there then.
+        Raises UserError when the disk refuses it; then the old checkpoint is still there.
         """
         name = f"step-{step:08d}"
-        if self._latest() == name:  # saved twice at one step: what is there is whole and the same
+        if not self.writes or self._latest() == name:  # a second save at one step would write the same
             return
         building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
         with explained(final):
@@ -154,7 +164,7 @@ class RunDir:
         folder.mkdir(parents=True)
         for i, model in enumerate(models):
             save_weights(model, folder / f"model_{i + 1}.safetensors")
-        with open(folder / "state.pt", "wb") as file:  # open, so that torch does not hide what the disk says
+        with open(folder / "state.pt", "wb") as file:  # an open file, because torch.save(path) hides errors of the disk
             torch.save(state, file)
         for path in folder.iterdir():
             sync(path)
@@ -169,9 +179,9 @@ class RunDir:
         return name
 
     def load_checkpoint(self) -> tuple[list[dict[str, Tensor]], dict[str, Any]] | None:
-        """(weights of each student, other state), or None when nothing was saved yet. Tensors on the CPU.
+        """(weights of each student, other state), or None before the first save. Tensors are on the CPU.
 
-        Raises UserError when the checkpoint is damaged. Nothing in it is ever executed.
+        Raises UserError when the checkpoint is damaged. Loading executes nothing from the files.
         """
         name = self._latest()
         if name is None:
@@ -182,7 +192,7 @@ class RunDir:
             for i in range(state["n_students"]):
                 path = path.with_name(f"model_{i + 1}.safetensors")
                 models.append(read_weights(path))
-        except Exception as error:  # torch.load raises many kinds, all of them meaning the same here
+        except Exception as error:  # torch.load raises many kinds for a damaged file
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UserError(
                 f"{path}: this checkpoint is damaged ({reason}). Copy its folder back from a backup, or delete "
@@ -191,18 +201,20 @@ class RunDir:
         return models, state
 
     def truncate_metrics(self, size: int) -> None:
-        """Cut metrics.jsonl back to what the checkpoint knew of. Raises UserError when that is no longer there."""
+        """Cut metrics.jsonl to the length in the checkpoint, in bytes. Raises UserError when the file is shorter."""
+        if not self.writes:
+            return
         path = self.path / "metrics.jsonl"
-        there = path.stat().st_size if path.exists() else 0
-        if there < size:
-            raise UserError(f"{path}: lines are missing ({there} bytes, the checkpoint knows of {size}). Copy it back "
-                            f"from a backup, or delete {self.checkpoints / 'LATEST'} to train anew")  # fmt: skip
-        if there > size:
+        present = path.stat().st_size if path.exists() else 0
+        if present < size:
+            raise UserError(f"{path}: lines are missing ({present} bytes, the checkpoint knows of {size}). Copy it "
+                            f"back from a backup, or delete {self.checkpoints / 'LATEST'} to train anew")  # fmt: skip
+        if present > size:
             with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
 
     def load_weights(self, student: int, which: str = "best") -> dict[str, Tensor]:
-        """A student's "best" or "latest" weights. Raises UserError when there are none, or damaged ones."""
+        """A student's "best" or "latest" weights. Raises UserError when they are absent or damaged."""
         folder = self.checkpoints / ("best" if which == "best" else self._latest() or "none")
         file = folder / f"model_{student + 1}.safetensors"
         if not file.exists():
@@ -214,66 +226,44 @@ class RunDir:
                             "train in a new directory") from None  # fmt: skip
 
 
-class Onlooker(RunDir):
-    """The run directory as every process but one sees it: read, never written."""
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """The writing process holds the lock."""
-        yield
-
-    def finish(self, about: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def append_metrics(self, events: list[dict[str, Any]]) -> int:
-        """Nothing."""
-        return 0
-
-    def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """Nothing."""
-
-    def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def truncate_metrics(self, size: int) -> None:
-        """Nothing."""
-
-
 def refuse_foreign(path: Path) -> None:
-    """A directory that holds other things than a run is left alone."""
-    begun = {".lock", "config.json.tmp"}  # a run that was killed at once leaves these
-    there = {p.name for p in path.iterdir()} - begun if path.is_dir() else set()
+    """Raises UserError for a file, and for a directory that holds other things than a run."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; choose another out directory")
-    if there and "config.json" not in there:
-        raise UserError(f"{path} is not empty and holds no run; choose another out directory")
+    # A run that was killed at once leaves only these two.
+    names = {p.name for p in path.iterdir()} - {".lock", "config.json.tmp"} if path.exists() else set()
+    if names and "config.json" not in names:
+        raise UserError(f"{path} is not empty and does not hold a run; choose another out directory")
 
 
 def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
-    """Make the run directory, or check that the run in it is the one asked for. free: fields of train not looked at."""
+    """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
+
+    Raises UserError when it holds another run, or one that may not be resumed.
+    """
     if not (rundir.path / "config.json").exists():
         write_json(rundir.path / "config.json", wanted)
         return
     if resume == "never":
-        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to go on")
-    there = rundir.config
-    if there.get("format", 1) != FORMAT:
+        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
+    stored = rundir.config
+    if stored.get("format", 1) != FORMAT:
         raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
                         "the data and weight decay meant something else. It can be shown and scored as it is; to "
                         "train, choose another out directory")  # fmt: skip
-    known = Config.from_dict(there["config"]).to_dict()  # what an older version did not know has its default
-    there["config"] = json.loads(json.dumps(known))
-    there["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may lie elsewhere now
-    there.setdefault("init", None)  # older runs all started from random weights
-    if there["init"] and wanted["init"]:
-        there["init"]["path"] = wanted["init"]["path"]  # and so may the same weights
-    there |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
-    for name in {"device"} | free:  # and a run may move to another machine
-        there["config"]["train"][name] = wanted["config"]["train"][name]
-    differing = sorted(_differing(there, wanted))
+    settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
+    stored["config"] = json.loads(json.dumps(settings))
+    stored.setdefault("init", None)  # all older runs started from random weights
+    stored["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may have moved,
+    if stored["init"] and wanted["init"]:
+        stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
+    for name in {"device"} | free:
+        stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
+    stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
+    differing = sorted(_differing(stored, wanted))
     if differing:
-        raise UserError(f"{rundir.path} holds another: {', '.join(differing[:5])} differ. Choose another directory, "
-                        "or give the settings of its config.json to go on")  # fmt: skip
+        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
+                        "directory, or give the settings of its config.json to continue")  # fmt: skip
 
 
 def _differing(a: Any, b: Any, where: str = "") -> list[str]:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 def clone(state: Any, device: str | None = None) -> Any:
-    """A deep copy of nested dicts, lists and tuples whose tensors share no memory with the original; on a device.
+    """A deep copy of nested dicts, lists and tuples, whose tensors share no memory with the original.
 
-    `state_dict()` alone returns live references; keeping those instead of a copy is how the released code lost its
-    rollback.
+    device: where the copy's tensors are; None: where the originals are. `state_dict()` alone returns live references.
+    The released code kept these instead of copies, so its rollback did not work.
     """
     if isinstance(state, Tensor):
         return state.detach().to(device or state.device, copy=True)
@@ -52,7 +52,7 @@ def _bits(x: Tensor) -> Tensor:
 
 @contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Run a block without moving torch's random generators, on the CPU and on every CUDA device in use."""
+    """Run a block without changing torch's random generators, on the CPU and on every CUDA device in use."""
     cpu = torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
     try:

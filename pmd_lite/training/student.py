@@ -1,4 +1,4 @@
-"""A student of Alg. 1: a learner with its own sampler, its own draws, its own order of batches, and its sums."""
+"""A student of Alg. 1: a learner with its own sampler, draws, order of batches, and sums of losses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
-from pmd_lite.training.learner import Learner, derive_seed
+from pmd_lite.training.learner import Learner
+from pmd_lite.training.seeds import Stream, derive_seed
 
 _NEVER = 2**62
 Position = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -25,11 +26,11 @@ Position = tuple[dict[str, Any], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What one update of one student will train on."""
+    """The micro-batches of one update of one student."""
 
     draws: list[Draw]
     alphas: list[float]
-    """[micro-batch] weights of distillation."""
+    """[micro-batch] distillation weights."""
 
     @property
     def tokens(self) -> int:
@@ -47,20 +48,21 @@ class Student:
         seed, train = config.train.seed, config.train
         self.index, self.sampler, self.pairs = index, sampler, encoded.pairs
         self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(seed, seat))
-        self.schedule = PairSchedule((seed, seat, 2), train.draws)
+        self.schedule = PairSchedule((seed, seat, Stream.DRAW), train.draws)
         self.streams = [
-            PairStream(split, pair, train.tokens, (seed, seat, 3, pair)) for pair, split in enumerate(encoded.train)
+            PairStream(split, pair, train.tokens, (seed, seat, Stream.ORDER, pair))
+            for pair, split in enumerate(encoded.train)
         ]
         self._shares = train.shares
         self._per_batch = torch.tensor([stream.round.per_batch for stream in self.streams], dtype=torch.float64)
         self.sums = torch.zeros(len(encoded.pairs), 3, device=device)  # L_ce, L_kd, NLL since the last evaluation
         self.tokens = torch.zeros(len(encoded.pairs), dtype=torch.float64)
         self.best, self.best_step, self.stale = math.inf, 0, 0
-        # [pair] the first update whose loss was no number; on the device, so that noting it makes nobody wait.
+        # [pair] the first update whose loss was not finite. It stays on the device, so Python does not wait for it.
         self._broken = torch.full((len(encoded.pairs),), _NEVER, device=device)
 
     def draw(self, micro_batches: int) -> list[Draw]:
-        """Alg. 1, lines 4-5, once for each micro-batch of an update."""
+        """Alg. 1, lines 4 and 5, once for each micro-batch of an update."""
         probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
         return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
 
@@ -69,44 +71,46 @@ class Student:
         return self.schedule.state_dict(), [stream.state_dict() for stream in self.streams]
 
     def go_to(self, position: Position) -> None:
-        """Draw next what followed on `position`."""
+        """Continue from `position` in the data."""
         self.schedule.load_state_dict(position[0])
         for stream, saved in zip(self.streams, position[1], strict=True):
             stream.load_state_dict(saved)
 
     @property
     def batches_per_pass(self) -> float:
-        """Micro-batches in which every sentence of every pair is seen once."""
+        """Micro-batches in one pass over all sentences of all pairs."""
         return sum(stream.round.batches_per_pass for stream in self.streams)
 
     def expected_visits(self, micro_batches: int) -> list[float]:
-        """[pair] how often each sentence is seen in so many draws, if the sampler stays as it is now."""
+        """[pair] how often each sentence will be seen in so many micro-batches, if the probabilities stay as now."""
         shares = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares).tolist()
         rows = zip(shares, self.streams, strict=True)
         return [micro_batches * share / stream.round.batches_per_pass for share, stream in rows]
 
     def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
-        """Enter the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
-        for draw, found in zip(draws, sums, strict=True):
-            self.sampler.after_step(draw.pair, found[0] / draw.tokens, draw.tokens)
-            self.sums[draw.pair] += found
+        """Add the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
+        for draw, losses in zip(draws, sums, strict=True):
+            self.sampler.after_step(draw.pair, losses[0] / draw.tokens, draw.tokens)
+            self.sums[draw.pair] += losses
             self.tokens[draw.pair] += draw.tokens
             before = self._broken[draw.pair]
-            self._broken[draw.pair] = torch.where(found.isfinite().all(), before, before.clamp(max=step))
+            self._broken[draw.pair] = torch.where(losses.isfinite().all(), before, before.clamp(max=step))
 
     @property
     def broken_since(self) -> int:
-        """The first update whose loss was no number, or a number beyond all updates. Reads the device."""
+        """The first update whose loss was not finite, or a number beyond all updates. Reads the device."""
         return int(self._broken.min())
 
     def check(self, step: int, saved: str) -> None:
-        """Raises UserError when losses, weights or the fp16 scale say that training has diverged by `step`.
+        """Raises UserError when losses, weights or the fp16 scale show that training has diverged by `step`.
 
-        saved: where the last good state is. Reads the device, so it is called where that is read anyway. In fp16 a
-        loss may overflow: the scaler then skips the update, and only when even unscaled gradients overflow is it over.
+        saved: the directory with the last good state. This reads the device, so training calls it only when it reads
+        the device anyway.
         """
         who, learner = f"model_{self.index + 1}", self.learner
         advice = f"Lower lr ({learner.config.optim.lr}) or set clip=1; {saved} keeps the last good state"
+        # In fp16 a loss may overflow; then the scaler skips the update and lowers its scale. A scale below 1 means that
+        # even unscaled gradients overflow.
         if learner.scaler.is_enabled() and learner.scaler.get_scale() < 1:
             raise UserError(
                 f"{who}: gradients overflow fp16 even unscaled at update {step}, and {learner.overflow_skips()} of "
@@ -115,15 +119,15 @@ class Student:
         first = self.broken_since
         if not learner.scaler.is_enabled() and first < _NEVER:
             pairs = [self.pairs[i] for i in (self._broken == first).nonzero().flatten().tolist()]
-            raise UserError(f"{who} diverged: its loss on {', '.join(pairs)} at update {first} is no number. {advice}")
+            raise UserError(f"{who} diverged: its loss on {', '.join(pairs)} at update {first} is not finite. {advice}")
         weights = dict(learner.model.named_parameters())
-        finite = torch.stack([weight.isfinite().all() for weight in weights.values()]).tolist()  # the device, once
+        finite = torch.stack([weight.isfinite().all() for weight in weights.values()]).tolist()  # one wait for all
         broken = [name for name, fine in zip(weights, finite, strict=True) if not fine]
         if broken:
-            raise UserError(f"{who} diverged: weights of {broken[0]} are no numbers after update {step}. {advice}")
+            raise UserError(f"{who} diverged: weights of {broken[0]} are not finite after update {step}. {advice}")
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the weights."""
+        """Everything but the weights."""
         return {
             "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
             **dict(zip(("schedule", "streams"), self.position(), strict=True)),

@@ -1,4 +1,4 @@
-"""The loop around the step of Alg. 1: what is due between two steps, Ctrl-C, saving and resuming."""
+"""The loop around the step of Alg. 1: the work between two steps, Ctrl-C, saving and resuming."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pmd_lite.training.weights import load_weights
 
 
 class Interrupted(UserError):
-    """Ctrl-C: the state was saved; the message says how to go on."""
+    """Ctrl-C: the state was saved; the message says how to continue."""
 
 
 class Trainer(Algorithm1):
-    """Alg. 1 in a run directory: the loop, what is due between its steps, saving and resuming."""
+    """Alg. 1 in a run directory: the loop, the work between its steps, saving and resuming."""
 
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
@@ -44,15 +44,15 @@ class Trainer(Algorithm1):
         super().__init__(encoded, config, samplers, make_distiller, first_seat)
         self.rundir, self.show, self.name = rundir, show, name
         self.redraw = redraw
-        self.notes = notes  # said when training begins
+        self.notes = notes  # printed when training begins
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
         self.seconds, self.metrics_size = 0.0, 0
         self._asked = 0.0  # when Ctrl-C was pressed in this process
-        self._stop = False  # in one of them, and all know
+        self._stop = False  # whether it was pressed in any process; the same on all ranks
 
     def plan_of_passes(self) -> list[str]:
-        """In words: how long an epoch is, and how often each student will see a sentence of each pair."""
+        """Lines of text: how long an epoch is, and how often each student will see a sentence of each pair."""
         micro_batches = self.clock.total * self.config.train.accumulate
         visits = [student.expected_visits(micro_batches) for student in self.students]
         return describe_passes(self.clock, self.encoded.pairs, visits)
@@ -61,7 +61,7 @@ class Trainer(Algorithm1):
 
     def run(self) -> str:
         """Train to the end; returns why it ended. Raises Interrupted after Ctrl-C, UserError when training diverges."""
-        with self.group.first():  # the others read what rank 0 has left whole
+        with self.group.first():  # rank 0 may cut metrics.jsonl; the other ranks then read the result
             self._resume()
         pairs, clock, before = self.encoded.pairs, self.clock, self.seconds
         progress = Progress(self.show, self.name, pairs, clock.total, clock.step, self.redraw)
@@ -84,24 +84,28 @@ class Trainer(Algorithm1):
         return "early stop" if self.clock.step < self.clock.total else "all steps made"
 
     def _between_steps(self, progress: Progress) -> None:
-        """Evaluate, search, save: whatever is due after this step."""
+        """Evaluate, search and save, if it is time for any of them after this step."""
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
         searching, sampling = self.distiller.due(self.clock), [s for s in self.students if s.sampler.due(self.clock)]
         events: Events = []
+        # Between strategies and checkpoints a rank needs Adam's moments of its own student only; here it needs all.
         if self.together and self.group.size > 1 and (evaluating or self._stop or searching or sampling):
             self.share_moments()
+        # A diverged student ruins the students that it teaches, so the first to break is named first.
         if evaluating or self._stop or searching:
-            for student in sorted(self.students, key=lambda one: one.broken_since):  # one breaks, then those it teaches
+            for student in sorted(self.students, key=lambda one: one.broken_since):
                 student.check(self.clock.step, str(self.rundir.path))
+        # Evaluate before the search: the line in metrics.jsonl holds the weights that were used up to here.
         if evaluating:
             events += [self._evaluate(student, progress) for student in self.students]
         if searching:
             events += self.distiller.update(self.probe)
-            shared(self.group, [self.distiller])
+            shared(self.group, self.distiller)
         for student in sampling:
             events += student.sampler.update(student.index, self.probe)
-            shared(self.group, [student.sampler])
+            shared(self.group, student.sampler)
+        # Metrics before the checkpoint, which holds their length: after a kill, resume cuts off what came later.
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
             progress.recorded()
@@ -109,7 +113,7 @@ class Trainer(Algorithm1):
             self.save()
         if self._stop and not last:
             raise Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in {self.rundir.path}. "
-                              "Give the same command again to go on")  # fmt: skip
+                              "Give the same command again to continue")  # fmt: skip
 
     def _evaluate(self, student: Student, progress: Progress) -> dict[str, Any]:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""
@@ -150,13 +154,13 @@ class Trainer(Algorithm1):
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Let Ctrl-C finish the current step and save; a later one stops at once (the last checkpoint stays whole)."""
-        if threading.current_thread() is not threading.main_thread():
+        """Ctrl-C finishes the current step and saves; a second one stops at once (the last checkpoint stays whole)."""
+        if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
             yield
             return
 
         def on_interrupt(number: int, frame: Any) -> None:
-            # One Ctrl-C reaches a launched process twice: from the terminal, and passed on by the launcher.
+            # One Ctrl-C reaches a launched process twice: from the terminal and from the launcher.
             if self._asked and time.monotonic() - self._asked > 1:
                 raise KeyboardInterrupt
             self._asked = self._asked or time.monotonic()
@@ -170,7 +174,7 @@ class Trainer(Algorithm1):
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything a resumed run needs besides the weights."""
+        """Everything that a resumed run needs besides the weights."""
         return {
             "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
             "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(), "cost": self.cost.state_dict(),
@@ -192,7 +196,8 @@ class Trainer(Algorithm1):
         models, state = loaded
         device, chosen = state.get("precision", ("", {}))
         for student, weights, saved in zip(self.students, models, state["students"], strict=True):
-            if device == self.device.type:  # "auto" chose by timing: another choice would end in other bits
+            # precision="auto" chooses by timing. On the same kind of device, the old choice keeps the bits the same.
+            if device == self.device.type:
                 student.learner.use(Precision(**chosen))
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
@@ -204,5 +209,5 @@ class Trainer(Algorithm1):
 
 
 def _column(rows: list[list[float]], i: int) -> list[float | None]:
-    """One column; None where a pair was not drawn since the last evaluation (0 / 0), or overflowed fp16."""
+    """One column; None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16."""
     return [row[i] if math.isfinite(row[i]) else None for row in rows]

@@ -1,8 +1,8 @@
 """Alg. 2, lines 3-9: train copies of a student on the trial set, one per weight vector, and score each on the dev set.
 
-`lockstep_trial` runs all trials side by side: each micro-batch needs the teacher once, not once per trial, and since
-only copies are trained the student is untouched, bit for bit. `live_trial` is what the released code does: the trials
-train the student itself one after another, and nothing but the learning rate and the update counter goes back.
+`lockstep_trial` runs all trials side by side. So each micro-batch needs the teacher once, not once per trial, and as
+only copies are trained, the student stays the same, bit for bit. `live_trial` does what the released code does: the
+trials train the student itself, one after another, and only the learning rate and the update counter are restored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from pmd_lite.data.batching import Batch, collate, cut_split, round_of
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.targets import TeacherStates
-from pmd_lite.interfaces import Mixture, Target
+from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import Learner
 
@@ -26,21 +26,21 @@ Score = Callable[[Learner], Tensor]
 
 
 def trial_sentences(sizes: Sequence[int], per_batch: Sequence[float], ratio: float) -> list[int]:
-    """[pair] sentences in D_trial: rho of every pair's, but at least one batch, so that each pair has a say.
+    """[pair] sentences in D_trial: the share rho of every pair, but at least one batch, so that each pair counts.
 
     Args:
         sizes: [pair] training sentences.
-        per_batch: [pair] sentences in a batch as training cuts it (`data.batching.Round`); a pair that is smaller than
-            a batch goes round again until it fills one, here as in training.
+        per_batch: [pair] sentences in a batch of training (`data.batching.Round`). The sentences of a pair that is
+            smaller than a batch are repeated until they fill one, as in training.
         ratio: rho.
     """
     return [max(math.ceil(ratio * n), int(one)) for n, one in zip(sizes, per_batch, strict=True)]
 
 
 def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: tuple[int, ...]) -> list[Batch]:
-    """D_trial: the share rho of every pair's training sentences (see `trial_sentences`), drawn at random.
+    """D_trial: random training sentences of every pair, as many as `trial_sentences` says, in shuffled batches.
 
-    The batches of all pairs are shuffled together. The same seed gives the same set.
+    The same seed gives the same set.
     """
     rng = np.random.default_rng(seed)
     chosen: list[tuple[int, np.ndarray]] = []
@@ -54,9 +54,9 @@ def per_pair_trial_set(encoded: EncodedCorpus, ratio: float, budget: int, seed: 
 
 
 def _train(
-    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, mixture: Mixture, salt: int
+    learners: Sequence[Learner], alphas: Tensor, batches: Sequence[Batch], teach: Teach, distiller: Distiller, salt: int
 ) -> None:
-    """One epoch on the trial set for each learner with its row of `alphas` [learner, pair], sharing teacher passes."""
+    """One epoch on the trial set for all learners, with rows of `alphas` [learner, pair] and shared teacher passes."""
     group = current()
     size = learners[0].config.train.accumulate
     for portion in (batches[i : i + size] for i in range(0, len(batches), size)):
@@ -70,40 +70,30 @@ def _train(
             if isinstance(target, TeacherStates) and sum(w > 0 for w in weights) > 1:
                 target = target.kept()
             for learner, weight in zip(learners, weights, strict=True):
-                learner.accumulate(batch, weight, target, mixture, tokens, micro, salt)
+                learner.accumulate(batch, weight, target, distiller, tokens, micro, salt)
         for learner in learners:
             learner.finish(group)
 
 
 def lockstep_trial(
-    learner: Learner,
-    alphas: Tensor,
-    batches: Sequence[Batch],
-    teach: Teach,
-    mixture: Mixture,
-    score: Score,
+    learner: Learner, alphas: Tensor, batches: Sequence[Batch], teach: Teach, distiller: Distiller, score: Score,
     salt: int,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Dev losses [trial, pair] after training a copy of `learner` with each row of `alphas` [trial, pair]."""
     twins = [learner.copy() for _ in alphas]
-    _train(twins, alphas, batches, teach, mixture, salt)
+    _train(twins, alphas, batches, teach, distiller, salt)
     return torch.stack([score(twin) for twin in twins])
 
 
 def live_trial(
-    learner: Learner,
-    alphas: Tensor,
-    batches: Sequence[Batch],
-    teach: Teach,
-    mixture: Mixture,
-    score: Score,
+    learner: Learner, alphas: Tensor, batches: Sequence[Batch], teach: Teach, distiller: Distiller, score: Score,
     salt: int,
-) -> Tensor:
-    """As `lockstep_trial`, on the student itself, one trial after another, with no rollback of weights or moments."""
+) -> Tensor:  # fmt: skip
+    """As `lockstep_trial`, but it trains the student itself, one trial after another, and keeps weights and moments."""
     updates, results = learner.updates, []
     for trial in range(len(alphas)):
         learner.updates = updates
-        _train([learner], alphas[trial : trial + 1], batches, teach, mixture, salt)
+        _train([learner], alphas[trial : trial + 1], batches, teach, distiller, salt)
         results.append(score(learner))
     learner.updates = updates
     return torch.stack(results)

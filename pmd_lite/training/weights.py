@@ -1,7 +1,6 @@
-"""Weights on disk, with a checksum: a damaged file is refused, for training on rubbish would look like training.
+"""Weights on disk, with a checksum: a damaged file raises an error, and training never silently starts from garbage.
 
-Safetensors has a place for words beside the tensors; there the checksum stands, so that file and sum are one. A file
-without it (written by an earlier version) is read as it is.
+The checksum is in the metadata of the safetensors file. A file without one (from an earlier version) is not checked.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _SUM = "sha256"
 
 
 def save_weights(model: dict[str, Tensor], path: Path) -> None:
-    """Contiguous tensors, tied ones once: safetensors refuses shared memory, and one name of each is enough."""
-    seen: set[int] = set()
+    """Save a model's tensors; a tied tensor is saved once, under its first name (safetensors refuses shared memory)."""
+    saved: set[int] = set()
     own = {}
     for name, tensor in model.items():
-        if tensor.data_ptr() in seen and tensor.numel():
+        if tensor.data_ptr() in saved and tensor.numel():
             continue
-        seen.add(tensor.data_ptr())
+        saved.add(tensor.data_ptr())
         own[name] = tensor.detach().cpu().contiguous()
     save_file(own, path, metadata={_SUM: _checksum(own)})
 
@@ -36,11 +35,11 @@ def save_weights(model: dict[str, Tensor], path: Path) -> None:
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Tensors on the CPU. Raises OSError, ValueError or SafetensorError when the file is absent or damaged."""
     with safe_open(path, "pt") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is no dict)
-        said = (file.metadata() or {}).get(_SUM)
-    if said is not None and said != _checksum(found):
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
+        expected = (file.metadata() or {}).get(_SUM)
+    if expected is not None and expected != _checksum(tensors):
         raise ValueError("its checksum does not fit its contents")
-    return found
+    return tensors
 
 
 def _checksum(tensors: dict[str, Tensor]) -> str:
@@ -53,11 +52,8 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """What torch.save wrote, on the CPU; nothing in it is executed. Raises many kinds of exception on a damaged file.
-
-    torch.load does not look at the checksums that torch.save writes (it is a zip file), so they are compared first.
-    """
-    with zipfile.ZipFile(path) as file:
+    """A file of torch.save, on the CPU; nothing in it is executed. Raises many kinds of exception if it is damaged."""
+    with zipfile.ZipFile(path) as file:  # torch.load ignores the checksums in this zip file
         damaged = file.testzip()
     if damaged is not None:
         raise ValueError(f"the checksum of its part {damaged} does not fit")

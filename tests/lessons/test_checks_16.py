@@ -18,12 +18,12 @@ from pmd_kit.exercise import OPEN, Exercise
 from pmd_kit.l16.figures import plane
 from pmd_kit.l16.own_strategies import Council, Resting, forward_passes, teacher_shares
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.distillation.mutual import NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import BaseDistiller, UniPMD
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.methods import METHODS, SAMPLERS, Method
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.temperature import BaseSampler
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import load_weights
 from tests.conftest import TINY
@@ -75,7 +75,7 @@ def test_shares_sum_to_one_and_leave_the_student_out() -> None:
 # ---------------------------------------------------------------- exercises 3 and 4: half-finished answers
 
 
-class _Dots(FixedSampler):
+class _Dots(BaseSampler):
     def __init__(self, sizes: Sequence[int]):
         super().__init__(torch.full((len(sizes),), 1 / len(sizes), dtype=torch.float64))
 
@@ -135,7 +135,7 @@ def test_what_else_is_said(exercise: Exercise, answer: Callable[..., Any], says:
 # ---------------------------------------------------------------- strategies of one's own inside train
 
 
-class _OneTeacher(NoDistillation):
+class _OneTeacher(BaseDistiller):
     """Everything from one frozen model."""
 
     waits = False

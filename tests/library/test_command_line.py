@@ -266,7 +266,7 @@ def test_ctrl_c_at_the_command_line(place: Path, tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
     assert child.returncode == 130, err
-    assert "Give the same command again to go on" in err
+    assert "Give the same command again to continue" in err
     assert "Traceback" not in err
     step = int((tmp_path / "r" / "checkpoint" / "LATEST").read_text().removeprefix("step-"))
     assert 0 < step < 400

@@ -26,7 +26,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.processes import launch
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, divided
-from pmd_lite.training.step import check_one_each
+from pmd_lite.training.step import check_machine
 from tests.conftest import TINY, stopped_at
 from tests.ranks import heard, rank_1_dies
 
@@ -278,10 +278,12 @@ def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path
 
 
 def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
+    config = preset("toy", turns="together", device="cpu")
     for size in (1, 2):
-        check_one_each(Group(size=size), 2)
+        check_machine(config, Group(size=size), 2)
     with pytest.raises(UserError, match=r"3 processes for 2 students. .* start 2, or one for all of them"):
-        check_one_each(Group(size=3), 2)
+        check_machine(config, Group(size=3), 2)
+    assert check_machine(preset("toy", device="cpu"), Group(size=3), 2).type == "cpu", "in turn any number will do"
 
 
 def test_alone_nothing_is_sent() -> None:
@@ -292,7 +294,7 @@ def test_alone_nothing_is_sent() -> None:
     ALONE.sum(numbers)
     assert model.weight.grad is before
     assert numbers.tolist() == [1, 1, 1]
-    assert (ALONE.any(True), ALONE.any(False), ALONE.rank_0s("x")) == (True, False, "x")
+    assert (ALONE.any(True), ALONE.any(False), ALONE.of_rank(0, "x")) == (True, False, "x")
 
 
 def test_every_piece_of_work_has_one_owner() -> None:

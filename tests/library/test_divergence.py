@@ -1,4 +1,4 @@
-"""Losses or weights that are no numbers end training, with update, pair and model; fp16 may skip, but not for ever."""
+"""Losses or weights that are not finite end training, with update, pair and model; fp16 may skip, but not for ever."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_weight_that_is_no_number_is_named_and_the_last_state_kept(
     drawn = before_update(trainer, 6, student, spoil)
     with pytest.raises(UserError) as stopped:
         trainer.run()
-    said = f"model_{student + 1} diverged: its loss on {drawn[0]} at update 6 is no number. Lower lr (0.005) or set"
+    said = f"model_{student + 1} diverged: its loss on {drawn[0]} at update 6 is not finite. Lower lr (0.005) or set"
     assert said in str(stopped.value), "not the peer, whom the broken one has taught since"
     assert trainer.clock.step == 8, "noticed where the device is read anyway: at the evaluation"
     again = make_trainer("auto-pmd", path=tmp_path / "spoilt")
@@ -83,7 +83,7 @@ def test_a_poisoned_batch_is_named(value: float, make_trainer: MakeTrainer, monk
     drawn = before_update(trainer, 3, 0, lambda student: None)
     with pytest.raises(UserError) as stopped:
         trainer.run()
-    assert f"model_1 diverged: its loss on {drawn[0]} at update 3 is no number" in str(stopped.value)
+    assert f"model_1 diverged: its loss on {drawn[0]} at update 3 is not finite" in str(stopped.value)
     assert trainer.rundir.metrics() == []
 
 
@@ -123,7 +123,7 @@ def test_weights_that_the_last_update_broke_are_named(make_trainer: MakeTrainer)
         return tokens
 
     trainer.update = update  # type: ignore[method-assign]
-    with pytest.raises(UserError, match=r"model_1 diverged: weights of \S+ are no numbers after update 4\."):
+    with pytest.raises(UserError, match=r"model_1 diverged: weights of \S+ are not finite after update 4\."):
         trainer.run()
 
 

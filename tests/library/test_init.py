@@ -66,11 +66,11 @@ def test_another_start_is_another_run(imported: Imported, corpus: Corpus, one_ta
     train(corpus, "tau=1", "toy", init=imported.path, **words)
     other = checkpoint(tmp_path / "opus", corpus, bias=False)
     different = import_marian(other, tmp_path / "out", corpus.pairs)
-    with pytest.raises(UserError, match=r"holds another: init\.sha256 differ"):
+    with pytest.raises(UserError, match=r"holds another run: init\.sha256 differ"):
         train(corpus, "tau=1", "toy", init=different.path, **words)
-    with pytest.raises(UserError, match="holds another"):
+    with pytest.raises(UserError, match="holds another run"):
         train(corpus, "tau=1", "toy", **words)
-    with pytest.raises(UserError, match=r"holds another: .*init differ"):
+    with pytest.raises(UserError, match=r"holds another run: .*init differ"):
         shape = {name: value for name, value in json.loads(
             (imported.path / "imported.json").read_text(encoding="utf-8"))["model"].items()
             if name not in ("dropout", "attention_dropout", "max_len")}  # fmt: skip

@@ -189,9 +189,10 @@ def test_the_loss_is_half_of_ce_plus_w_kd(w: float) -> None:
     lssd.update(end_of(2, [3.0]))
     weight = lssd.weight(0, 0)
     assert weight == pytest.approx(w / (1 + w), abs=1e-12)
-    assert lssd.combine(f64(8.0), f64(3.0), weight).item() == pytest.approx((8 + w * 3) / 2)
+    ce, kd = lssd.factors(weight)
+    assert (ce, kd) == pytest.approx((1 / 2, w / 2))
     equation_4 = (1 - weight) * 8 + weight * 3
-    assert lssd.combine(f64(8.0), f64(3.0), weight).item() == pytest.approx((1 + w) / 2 * equation_4)
+    assert ce * 8 + kd * 3 == pytest.approx((1 + w) / 2 * equation_4)
 
 
 def test_where_the_teacher_is_the_student_the_soft_gate_is_1_and_the_hard_gate_two_tenths() -> None:

@@ -12,7 +12,7 @@ from pmd_lite.config import DistillConfig, preset
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
-from pmd_lite.distillation.mutual import LSMD, BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
 from pmd_lite.methods import (
@@ -29,7 +29,7 @@ from pmd_lite.methods import (
 )
 from pmd_lite.sampling.ccl_m import CCLMSampler
 from pmd_lite.sampling.chi_ibr import ChiIBRSampler
-from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler
+from pmd_lite.sampling.planned import CooldownSampler, OrderMattersSampler
 from pmd_lite.sampling.scorer import MultiDDSSampler, MultiUATSampler
 from pmd_lite.sampling.temperature import temperature_probabilities
 from pmd_lite.sampling.unimax import UniMaxSampler
@@ -41,7 +41,7 @@ FOUND = Resources(
     teachers=[nn.Linear(1, 1) for _ in SIZES], teacher_scores=torch.zeros(3), alphas=torch.full((2, 3), 0.3),
 )  # fmt: skip
 # What each method is, said a second time: temperatures of its students (None: the config's), and what distils.
-EXPECTED: dict[str, tuple[list[float | None], type[NoDistillation]]] = {
+EXPECTED: dict[str, tuple[list[float | None], type[BaseDistiller]]] = {
     "tau=1": ([1], NoDistillation),
     "tau=5": ([5], NoDistillation),
     "vanilla-md": ([1, 1], BiPMD),

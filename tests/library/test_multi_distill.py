@@ -128,7 +128,7 @@ def test_factors_lie_in_0_1_and_never_grow_with_the_score(pairs: list[tuple[floa
 
 
 def test_losses_are_combined_as_equation_4_says() -> None:
-    assert make([30.0]).combine(f64(8.0), f64(4.0), 0.25).item() == 7.0
+    assert make([30.0]).factors(0.25) == (0.75, 0.25)
 
 
 # ---------------------------------------------------------------- L_kd on the k best

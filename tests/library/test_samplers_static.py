@@ -19,9 +19,9 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
+from pmd_lite.sampling.planned import CooldownSampler, OrderMattersSampler, scheduled_tau, shares_within
 from pmd_lite.sampling.schedule import PairSchedule
-from pmd_lite.sampling.scheduled import CooldownSampler, OrderMattersSampler, scheduled_tau, shares_within
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 from pmd_lite.sampling.unimax import UniMaxSampler, unimax_probabilities
 
 TED8 = (5664, 9840, 18798, 25335, 134327, 174444, 192304, 205640)  # bos mar hin mkd ell bul fra kor
@@ -44,7 +44,7 @@ def same(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def draws(sampler: FixedSampler, n: int = 100) -> list[int]:
+def draws(sampler: BaseSampler, n: int = 100) -> list[int]:
     schedule = PairSchedule((1, 0, 2), "iid")
     return [schedule.next(sampler.probabilities()) for _ in range(n)]
 
@@ -238,7 +238,7 @@ def test_a_small_pair_is_not_drawn_before_the_switch_and_is_after_it() -> None:
 
 # ---------------------------------------------------------------- what all have in common
 
-MAKE: dict[str, Callable[[Any], FixedSampler]] = {
+MAKE: dict[str, Callable[[Any], BaseSampler]] = {
     "unimax": lambda sizes: UniMaxSampler(sizes, SamplingConfig()),
     "cooldown": lambda sizes: CooldownSampler(sizes, SamplingConfig(cooldown_from=math.inf)),
     "order-matters": lambda sizes: OrderMattersSampler(sizes, 3.0, SamplingConfig()),

@@ -213,7 +213,7 @@ def test_only_multi_distill_by_bleu_is_another_run_with_another_tokenizer(three_
         if criterion == "loss":
             pmd.train(three_pairs, "multi-distill", "toy", out=out, show="off", tokenize="char", **words)
             continue
-        with pytest.raises(UserError, match=r"holds another: config\.train\.tokenize"):
+        with pytest.raises(UserError, match=r"holds another run: config\.train\.tokenize"):
             pmd.train(three_pairs, "multi-distill", "toy", out=out, show="off", tokenize="char", **words)
     assert not decides_by_bleu(get_method("auto-pmd").distiller, pmd.preset("toy"))
 

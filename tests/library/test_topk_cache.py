@@ -151,16 +151,16 @@ def test_what_a_killed_process_left_is_not_taken_for_a_cache(
 ) -> None:
     """Killed between two files, nothing cleans up: here the cleaning is what fails."""
     folder, splits = tmp_path / "top", tiny_encoded.train[:1]
-    save, saved = topk._save, []
+    sync, saved = topk.sync, []
 
-    def killed(path: Path, values: np.ndarray) -> None:
+    def killed(path: Path) -> None:
         if saved:
             raise KeyboardInterrupt
         saved.append(path)
-        save(path, values)
+        sync(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(topk, "_save", killed)
+        patch.setattr(topk, "sync", killed)
         patch.setattr(topk.shutil, "rmtree", lambda *args, **kwargs: None)
         with pytest.raises(KeyboardInterrupt):
             TopKCache.build(folder, teachers[:1], splits, K, 160, CPU)

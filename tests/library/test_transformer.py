@@ -343,7 +343,7 @@ def test_a_second_call_takes_one_token() -> None:
     model, src = build(), batch([3])
     state = model.start(model.encode(src), src)
     model.decode(src, state)
-    with pytest.raises(ValueError, match="one token a row, not 2"):
+    with pytest.raises(ValueError, match="one token per row, not 2"):
         model.decode(src[:, :2], state)
 
 

@@ -11,7 +11,8 @@ import torch
 
 from pmd_lite.data.batching import collate
 from pmd_lite.errors import UserError
-from pmd_lite.training.learner import Learner, derive_seed, learning_rate
+from pmd_lite.training.learner import Learner, learning_rate
+from pmd_lite.training.seeds import Stream, derive_seed
 from pmd_lite.training.snapshot import clone, differences
 from pmd_lite.training.trainer import Trainer
 from tests.conftest import MakeTrainer
@@ -187,6 +188,13 @@ def test_learning_rate_by_hand() -> None:
 def test_seeds_of_neighbours_are_unrelated() -> None:
     seeds = {derive_seed(a, b) for a in range(20) for b in range(20)}
     assert len(seeds) == 400
+
+
+def test_every_stream_has_a_number_of_its_own_and_a_name_is_a_number() -> None:
+    assert [stream.value for stream in Stream] == list(range(7)), (
+        "an alias or a gap: two uses would share their numbers"
+    )
+    assert derive_seed(5, Stream.DRAW) == derive_seed(5, 2)
 
 
 def test_learner_steps_as_torch_adam(make_trainer: MakeTrainer, tiny_encoded: Any) -> None:

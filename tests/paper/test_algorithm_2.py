@@ -88,7 +88,7 @@ def test_one_teacher_pass_serves_all_trials(make_trainer: MakeTrainer, monkeypat
     expected = len(per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed))
     trainer.probe.trial(0, torch.full((3, 6), 0.3, dtype=torch.float64))
     assert passes == expected
-    trainer.probe.trial(0, torch.zeros(3, 6, dtype=torch.float64))  # nobody listens: no pass at all
+    trainer.probe.trial(0, torch.zeros(3, 6, dtype=torch.float64))  # no weight above 0: no pass at all
     assert passes == expected
 
 

@@ -22,12 +22,12 @@ from pmd_lite.data.batching import Draw
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.auto import AutoPMD
-from pmd_lite.distillation.mutual import LSMD, NoDistillation
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, NoDistillation
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
 from pmd_lite.methods import METHODS, SAMPLERS, Resources, make_distiller, make_samplers
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.sampling.schedule import PairSchedule
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.temperature import BaseSampler
 from pmd_lite.training.cost import per_token
 from pmd_lite.training.snapshot import clone, differences, preserved_rng
 from pmd_lite.training.student import Plan
@@ -58,8 +58,8 @@ def settings_of(name: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cooldown moves once in a block of draws: every 4 updates here instead of 64."""
-    monkeypatch.setattr("pmd_lite.sampling.scheduled.RENEWED", 4)
+    """Cooldown changes its temperature every 4 updates here instead of every 64."""
+    monkeypatch.setattr("pmd_lite.sampling.planned.RENEWED", 4)
 
 
 # ---------------------------------------------------------------- what auxiliary runs would have found
@@ -118,7 +118,7 @@ class Record:
     moved: list[str] = field(default_factory=list)
     """What an update changed in the modules that teach; should be nothing."""
     frozen: dict[int, tuple[nn.Module, dict[str, Any]]] = field(default_factory=dict)
-    """Every teacher that is no student, and what it was when it first taught."""
+    """Every teacher that is not a student, and its state when it first taught."""
 
     def look(self) -> None:
         self.probabilities.append(torch.stack([s.sampler.probabilities() for s in self.trainer.students]))
@@ -205,7 +205,7 @@ def whole(make_trainer: MakeTrainer, found: Resources, tmp_path_factory: pytest.
 
 def decides(strategy: Sampler | Distiller) -> bool:
     """Whether it ever changes anything: those that do not inherit the update of their base, which does nothing."""
-    return type(strategy).update not in (FixedSampler.update, NoDistillation.update)
+    return type(strategy).update not in (BaseSampler.update, BaseDistiller.update)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -240,7 +240,7 @@ def test_what_a_run_costs(whole: Whole, name: str) -> None:
     assert (cost["trial"] > 0) == (name in ("auto-pmd", "dynamic-md"))
 
 
-# ---------------------------------------------------------------- stop and go on
+# ---------------------------------------------------------------- stop and continue
 
 
 def stopped(trainer: Trainer, step: int) -> None:

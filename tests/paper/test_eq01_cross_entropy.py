@@ -30,7 +30,7 @@ BY_HAND = [(0, 1.0, 1.166667), (1, 2.0, 2.033333), (2, 3.0, 2.9), (3, 3.0, 2.9)]
 
 
 @pytest.mark.parametrize(("gold", "plain", "smoothed"), BY_HAND)
-def test_a_vocabulary_of_four_words_by_hand(gold: int, plain: float, smoothed: float) -> None:
+def test_eq_1_on_a_vocabulary_of_four_words_by_hand(gold: int, plain: float, smoothed: float) -> None:
     logp = torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64).log()
     bit = math.log(2)
     assert float(nll(logp, torch.tensor([gold]))) == pytest.approx(plain * bit)

@@ -61,7 +61,7 @@ def test_ted8_largest_over_smallest_share(tau: float, ratio: float) -> None:
 
 @given(SIZES, TAUS)
 @settings(deadline=None)
-def test_equals_the_printed_formula(sizes: list[int], tau: float) -> None:
+def test_eq_2_as_printed(sizes: list[int], tau: float) -> None:
     p = temperature_probabilities(sizes, tau)
     assert p.dtype == torch.float64
     torch.testing.assert_close(p, powers(sizes, tau), rtol=1e-10, atol=1e-15)

@@ -54,7 +54,7 @@ def random_pair(seed: int) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- the loss
 
 
-def test_two_words_by_hand() -> None:
+def test_eq_3_on_two_words_by_hand() -> None:
     student = torch.tensor([[0.5, 0.5], [0.2, 0.8]], dtype=torch.float64).log()
     teacher = torch.tensor([[0.9, 0.1], [0.25, 0.75]], dtype=torch.float64)
     # ln 2 + (0.25 * -ln 0.2 + 0.75 * -ln 0.8) = 0.693147 + 0.402359 + 0.167358
@@ -177,6 +177,6 @@ def test_padding_is_never_projected() -> None:
     assert seen == [len(KEEP)]
 
 
-def test_nobody_to_learn_from() -> None:
+def test_without_a_teacher_there_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one teacher"):
         soft_target([], SRC, TRG_IN, KEEP)

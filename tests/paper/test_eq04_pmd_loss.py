@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pmd_lite.data.batching import collate
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, probs, soft_target, token_logits
 from pmd_lite.model.transformer import Transformer
+from tests.conftest import MakeTrainer
 
 EPS, VOCAB, TOKENS = 0.1, 13, 6
 SEEDS, ALPHAS = st.integers(0, 10**6), st.floats(0, 1)
@@ -51,7 +54,7 @@ def test_the_ends_are_pure_ce_and_pure_kd_in_value_and_gradient(alpha: int) -> N
     assert torch.equal(gradient(mixed, case.logits), gradient(pure, case.logits))
 
 
-def test_a_quarter_of_the_way_by_hand() -> None:
+def test_eq_4_a_quarter_of_the_way_by_hand() -> None:
     assert float(pmd_loss(torch.tensor(8.0), torch.tensor(4.0), 0.25)) == 7.0
 
 
@@ -132,3 +135,25 @@ def test_a_batch_is_the_sum_of_its_sentences() -> None:
     torch.testing.assert_close(sum(part for part, _ in alone), loss, rtol=1e-12, atol=0)
     for i, grad in enumerate(grads):
         torch.testing.assert_close(sum(part[i] for _, part in alone), grad, rtol=1e-9, atol=1e-12)
+
+
+# ---------------------------------------------------------------- in the path of training
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_eq_4_is_what_training_differentiates(make_trainer: MakeTrainer, alpha: float) -> None:
+    """One micro-batch of a real trainer: its gradient is that of `pmd_loss` per token, with the peer as teacher."""
+    trainer = make_trainer("bi-pmd", alpha=alpha, dropout=0.0)
+    student, peer = (student.learner for student in trainer.students)
+    batch = collate(trainer.encoded.train[0], np.arange(6), 0)
+    target = trainer.target(0, batch, dropout=False) if alpha else None
+    student.begin()
+    sums = student.accumulate(batch, alpha, target, trainer.distiller, batch.tokens, micro=0)
+    made = torch.cat([p.grad.flatten() for p in student.model.parameters() if p.grad is not None])
+
+    logp = log_probs(token_logits(student.model, batch.src, batch.trg_in, batch.keep))
+    soft = soft_target([(peer.model, 1.0)], batch.src, batch.trg_in, batch.keep)
+    ce, kd = ce_loss(logp, batch.gold, trainer.config.optim.label_smoothing), kd_loss(logp, soft)
+    expected = torch.autograd.grad(pmd_loss(ce, kd, alpha) / batch.tokens, list(student.model.parameters()))
+    torch.testing.assert_close(made, torch.cat([x.flatten() for x in expected]), rtol=1e-4, atol=1e-6)
+    assert sums[:2].tolist() == pytest.approx([float(ce), float(kd) if alpha else 0.0], rel=1e-5)

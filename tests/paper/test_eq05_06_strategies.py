@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from pmd_lite.config import DistillConfig
 from pmd_lite.distillation.actions import logit, lossy_trials
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
-from pmd_lite.distillation.mutual import BiPMD, NoDistillation, UniPMD, uni_weights
+from pmd_lite.distillation.mutual import BaseDistiller, BiPMD, NoDistillation, UniPMD, uni_weights
 from pmd_lite.interfaces import Clock
+from tests.conftest import MakeTrainer
 
 Rows = Sequence[Sequence[float]]
 
@@ -61,7 +62,7 @@ STRATEGIES = [NoDistillation, BiPMD, UniPMD, AutoPMD, DynamicMD]
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_everybody_is_taught_by_all_others_in_equal_shares(strategy: type[NoDistillation], n: int) -> None:
+def test_each_student_is_taught_by_all_others_in_equal_shares(strategy: type[BaseDistiller], n: int) -> None:
     models = students(n)
     distiller = strategy(models, 2, DistillConfig())
     for student in range(n):
@@ -71,7 +72,7 @@ def test_everybody_is_taught_by_all_others_in_equal_shares(strategy: type[NoDist
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_weights_before_the_first_decision(strategy: type[NoDistillation]) -> None:
+def test_weights_before_the_first_decision(strategy: type[BaseDistiller]) -> None:
     start = {NoDistillation: 0.0, BiPMD: 0.6, UniPMD: 0.0, AutoPMD: 0.2, DynamicMD: 0.2}[strategy]
     distiller = strategy(students(3), 4, DistillConfig(alpha=0.6, alpha0=0.2))
     assert distiller.weights().tolist() == [[start] * 4] * 3
@@ -81,9 +82,9 @@ def test_weights_before_the_first_decision(strategy: type[NoDistillation]) -> No
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_losses_are_combined_as_equation_4_says(strategy: type[NoDistillation]) -> None:
+def test_losses_are_combined_as_equation_4_says(strategy: type[BaseDistiller]) -> None:
     distiller = strategy(students(), 1, DistillConfig())
-    assert distiller.combine(f64(8.0), f64(4.0), 0.25).item() == 7.0
+    assert distiller.factors(0.25) == (0.75, 0.25)
 
 
 @pytest.mark.parametrize("strategy", [UniPMD, AutoPMD, DynamicMD])
@@ -95,18 +96,29 @@ def test_losses_are_combined_as_equation_4_says(strategy: type[NoDistillation]) 
         (10, 15, [15, 25, 35, 45]),  # counted from the start of distillation
     ],
 )
-def test_when_a_decision_is_due(strategy: type[NoDistillation], every: int, start: int, expected: list[int]) -> None:
+def test_when_a_decision_is_due(strategy: type[BaseDistiller], every: int, start: int, expected: list[int]) -> None:
     distiller = strategy(students(), 1, DistillConfig(update_every=every))
     assert [t for t in range(51) if distiller.due(Clock(t, 50, 25, start))] == expected
 
 
 @pytest.mark.parametrize("strategy", [NoDistillation, BiPMD])
-def test_fixed_weights_never_change(strategy: type[NoDistillation]) -> None:
+def test_fixed_weights_never_change(strategy: type[BaseDistiller]) -> None:
     distiller = strategy(students(), 2, DistillConfig(alpha=0.6, update_every=1))
     before = distiller.weights()
     assert not any(distiller.due(Clock(t, 50, 25)) for t in range(51))
     assert distiller.update(FakeProbe(Clock(5, 50, 25))) == []
     assert torch.equal(distiller.weights(), before)
+
+
+# ---------------------------------------------------------------- Bi-PMD, Eq. 6
+
+
+def test_eq_6_every_weight_of_a_run_is_alpha(make_trainer: MakeTrainer) -> None:
+    """alpha_i[l] = alpha, for both students and every pair, whatever the dev losses are."""
+    trainer = make_trainer("bi-pmd", alpha=0.35)
+    trainer.run()
+    logged = [event["alpha"] for event in trainer.rundir.metrics() if event["event"] == "eval"]
+    assert len(logged) == 2 * 3 and {tuple(alphas) for alphas in logged} == {(0.35,) * 6}
 
 
 # ---------------------------------------------------------------- Uni-PMD, Eq. 5
@@ -133,6 +145,16 @@ def test_the_released_dead_zone_is_a_twentieth_of_a_bit_in_nats() -> None:
     distiller = UniPMD(students(), 2, DistillConfig(alpha=0.4, fidelity="released"))
     distiller.update(FakeProbe(Clock(10, 50, 10), [[1.0, 1.0], [1.030, 1.040]]))
     assert distiller.weights().tolist() == [[0.4, 0.0], [0.4, 0.4]]
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=6), st.floats(0.01, 1))
+@settings(deadline=None)
+def test_eq_5_as_printed(pairs: list[tuple[float, float]], alpha: float) -> None:
+    """alpha_i[l] = alpha x 1{i = argmax_j L_ce(D_valid_l; theta_j)}, where the argmax is unique."""
+    losses = f64([(one, two) for one, two in pairs if one != two] or [(1.0, 2.0)]).T  # [student, pair]
+    worse = losses.argmax(dim=0)
+    expected = alpha * torch.stack([worse == student for student in (0, 1)]).double()
+    assert torch.equal(uni_weights(losses, alpha), expected)
 
 
 @given(st.lists(st.tuples(st.sampled_from([1.0, 1.5, 2.0]), st.sampled_from([1.0, 1.5, 2.0])), min_size=1, max_size=6))
@@ -270,7 +292,7 @@ def test_as_released_097_is_kept_as_0947(action: str, odds: float) -> None:
 
 @given(st.lists(st.floats(0.01, 0.5), min_size=1, max_size=4), st.floats(0.05, 1))
 def test_as_released_small_weights_come_back_whole(alphas: list[float], mu: float) -> None:
-    """.5 goes up to .73 at the most: the clip is never met, and the trials are those of the paper."""
+    """.5 goes up to .73 at most: it never reaches the clip, and the trials are those of the paper."""
     before = logit(f64(alphas))
     tried, left = lossy_trials(before, ("up", "keep", "down"), mu, 0.98)
     torch.testing.assert_close(left, before, rtol=0, atol=1e-12)
@@ -321,7 +343,7 @@ def random_probe(seed: int, clock: Clock, order: Sequence[int]) -> FakeProbe:
 
 @given(AnyStrategy, st.integers(0, 10**6))
 @settings(deadline=None)
-def test_a_reloaded_strategy_decides_the_same_ever_after(strategy: type[NoDistillation], seed: int) -> None:
+def test_a_reloaded_strategy_decides_the_same_ever_after(strategy: type[BaseDistiller], seed: int) -> None:
     config, order = DistillConfig(step_size="constant"), range(4)
     original, resumed = strategy(students(), 4, config), strategy(students(), 4, config)
     for k in range(3):
@@ -354,7 +376,7 @@ def test_a_reloaded_auto_pmd_remembers_what_alpha_alone_has_lost() -> None:
 
 @given(AnyStrategy, st.integers(0, 10**6), st.permutations(range(4)))
 @settings(deadline=None)
-def test_permuting_the_pairs_permutes_the_weights(strategy: type[NoDistillation], seed: int, order: list[int]) -> None:
+def test_permuting_the_pairs_permutes_the_weights(strategy: type[BaseDistiller], seed: int, order: list[int]) -> None:
     plain, permuted = strategy(students(), 4, DistillConfig()), strategy(students(), 4, DistillConfig())
     for k in range(3):
         clock = Clock(100 + 50 * k, 400, 50)

@@ -38,9 +38,16 @@ def test_the_first_moves_from_a_tenth_by_hand() -> None:
 
 @given(ALPHAS, STEPS)
 @settings(deadline=None)
-def test_closed_forms(alpha: float, mu: float) -> None:
-    for factor, moved in ((math.exp(mu), increase(f64(alpha), mu)), (math.exp(-mu), decrease(f64(alpha), mu))):
-        assert moved.item() == pytest.approx(alpha * factor / (1 - alpha + alpha * factor), rel=1e-9, abs=1e-300)
+def test_eq_10_up_multiplies_the_odds_by_e_to_the_mu(alpha: float, mu: float) -> None:
+    expected = alpha * math.exp(mu) / (1 - alpha + alpha * math.exp(mu))
+    assert increase(f64(alpha), mu).item() == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+@given(ALPHAS, STEPS)
+@settings(deadline=None)
+def test_eq_11_down_divides_the_odds_by_e_to_the_mu(alpha: float, mu: float) -> None:
+    expected = alpha * math.exp(-mu) / (1 - alpha + alpha * math.exp(-mu))
+    assert decrease(f64(alpha), mu).item() == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
 @given(ALPHAS, STEPS)
@@ -80,9 +87,11 @@ def test_0_and_1_are_fixed_points_and_never_nan(mu: float) -> None:
         assert act(logit(ends), action, mu).tolist() == [-math.inf, math.inf]
 
 
-def test_keep_gives_a_copy() -> None:
+def test_eq_9_keep_gives_a_copy_of_the_same_weights() -> None:
     alpha = f64(0.1, 0.9)
-    keep(alpha).zero_()
+    same = keep(alpha)
+    assert same.tolist() == [0.1, 0.9]
+    same.zero_()
     assert alpha.tolist() == [0.1, 0.9]
 
 
@@ -153,7 +162,7 @@ def test_a_weight_outside_0_1_is_refused(alpha: float) -> None:
         ("to_0", (1, 0.707107, 0.447214, 0)),  # sqrt(1/2), sqrt(1/5)
     ],
 )
-def test_the_four_schedules_by_hand(schedule: StepSize, expected: tuple[float, ...]) -> None:
+def test_eq_12_and_its_three_rivals_by_hand(schedule: StepSize, expected: tuple[float, ...]) -> None:
     for t_max in (100, 4000):
         found = [step_size(share * t_max, t_max, schedule) for share in (0, 0.5, 0.8, 1)]
         assert found == pytest.approx(expected, abs=1e-6)

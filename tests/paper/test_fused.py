@@ -260,7 +260,7 @@ def test_no_tensor_of_tokens_by_vocab_is_made() -> None:
 
 def test_a_weight_needs_a_teacher() -> None:
     case = Case(0)
-    with pytest.raises(ValueError, match="needs what a teacher predicts"):
+    with pytest.raises(ValueError, match="needs a teacher's predictions"):
         projected_loss(case.hidden, case.output, case.gold, 0.1, Mix(0.5, 0.5))
 
 

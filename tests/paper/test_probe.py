@@ -397,7 +397,7 @@ def test_a_trial_costs_its_training_its_teachers_and_its_dev_losses(
     """Teachers run once for all trials together; released, where trials follow one another, once for each."""
     trainer = trained(make_trainer, samplers=samplers, rollback=rollback)
     alphas = torch.full((rows, 6), 0.3, dtype=torch.float64)
-    alphas[:, 0] = 0.0  # nobody listens
+    alphas[:, 0] = 0.0  # no trial needs the teacher
     alphas[0, 1] = 0.0  # all but the first do
     seed = (trainer.config.train.seed, 4, trainer.clock.step)
     batches = per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed)

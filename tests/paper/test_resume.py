@@ -173,7 +173,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
         return real(student)
 
     trainer.update = update_then_interrupt  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*go on"):
+    with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*to continue"):
         trainer.run()
     assert signal.getsignal(signal.SIGINT) is handler
     resumed = make_trainer("auto-pmd", path=stopped)
@@ -219,7 +219,7 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
     assert {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()} == before
     with pytest.raises(UserError, match="holds a run already"):
         train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
-    with pytest.raises(UserError, match=r"holds another: config\.optim\.lr differ"):
+    with pytest.raises(UserError, match=r"holds another run: config\.optim\.lr differ"):
         train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
     about = tmp_path / "r" / "config.json"  # as if a GPU had trained it
     about.write_text(about.read_text(encoding="utf-8").replace('"fp32"', '"fp16"'), encoding="utf-8")
@@ -234,7 +234,7 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
     assert train(tiny_corpus, "tau=1", config, out=tmp_path / "begun", show="off", score=False).dir.finished
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="not empty and holds no run"):
+    with pytest.raises(UserError, match="not empty and does not hold a run"):
         train(tiny_corpus, "tau=1", config, out=tmp_path / "full", show="off")
 
 

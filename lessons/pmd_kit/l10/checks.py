@@ -15,6 +15,7 @@ from pmd_kit.exercise import Case, Exercise, Mistake
 from pmd_kit.l10.students import LIVE, other_model, restore, shared_moments, snapshot, taking, what_stays, without
 from pmd_lite.distillation.actions import ACTIONS, act, logit
 from pmd_lite.distillation.search import choose, choose_one, reduced_space
+from pmd_lite.training import trial
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 
 # ---------------------------------------------------------------- exercise 1: one search
@@ -105,7 +106,7 @@ SEARCH = Exercise(
 
 def trial_sentences(sizes: Sequence[int], rho: float, one_batch: int) -> list[int]:
     """Exercise 2: how many sentences of each pair the trial set holds (`training.trial.trial_sentences`)."""
-    return [max(math.ceil(rho * n), one_batch) for n in sizes]
+    return trial.trial_sentences(sizes, [one_batch] * len(sizes), rho)
 
 
 _LONGTAIL = [2000, 1149, 399, 110, 30, 30]

@@ -16,7 +16,7 @@ from pmd_kit.exercise import Case, Exercise, Mistake, personal
 from pmd_kit.l16.lives import life_of_a_distiller, life_of_a_sampler
 from pmd_kit.l16.own_strategies import SHARPNESS, Council, Resting, forward_passes, teacher_shares
 from pmd_lite.distillation.mutual import UniPMD
-from pmd_lite.sampling.temperature import FixedSampler
+from pmd_lite.sampling.temperature import BaseSampler
 
 # ---------------------------------------------------------------- exercise 1: the bill
 
@@ -193,8 +193,8 @@ SAMPLER = Exercise(
                 _slip(load_state_dict=lambda self, state: None)),
         Mistake("due is always true: before the first update, after the last, and after each. Ask the clock.",
                 _slip(due=lambda self, clock: True)),
-        Mistake("due is never true, as in FixedSampler: then update is never called.",
-                _slip(due=FixedSampler.due)),
+        Mistake("due is never true, as in BaseSampler: then update is never called.",
+                _slip(due=BaseSampler.due)),
     ],
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pmd_lite.config import DistillConfig
 from pmd_lite.distillation.mutual import UniPMD
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
 SHARPNESS = 10.0
 """Per nat: a lead of 0.1 nats counts e times, one of 0.5 nats about 150 times."""
@@ -40,7 +40,7 @@ def teacher_shares(losses: Tensor, student: int, sharpness: float) -> Tensor:
     return torch.softmax(scores, dim=0)
 
 
-class Resting(FixedSampler):
+class Resting(BaseSampler):
     """Temperature sampling in which a pair rests while its dev loss is above its lowest so far.
 
     At each update P is set in proportion to Eq. 2 times exp(-sharpness * (dev loss - lowest dev loss)).

@@ -1,7 +1,7 @@
-"""Sampling that follows a plan: a temperature that moves (Cooldown), and large languages first (Order Matters).
+"""Sampling that follows a plan: a temperature that changes (Cooldown), and large languages first (Order Matters).
 
-Cooldown lowers tau over training ("Upsample or Upweight", 2024); large languages first, all together afterwards is
-Choi et al. (NeurIPS 2023). Neither looks at the model.
+Cooldown lowers tau over training ("Upsample or Upweight", 2024). Order Matters trains large languages alone first, then
+all together (Choi et al., NeurIPS 2023). Neither looks at the model.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
-from pmd_lite.sampling.temperature import FixedSampler, temperature_probabilities
+from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
 RENEWED = 64
-"""Updates from one temperature to the next."""
+"""Updates between two changes of the temperature."""
 
 
 def scheduled_tau(progress: float, start: float, end: float, shape: Literal["linear", "cosine"]) -> float:
     """The temperature after a fraction of training; its exponent 1/tau moves from 1/start to 1/end (ours).
 
     Args:
-        progress: fraction of training done; outside [0, 1] it counts as the nearer end.
+        progress: fraction of training done; values outside [0, 1] are clipped.
         start: temperature at progress 0, positive; may be `math.inf`.
         end: temperature at progress 1, positive; may be `math.inf`.
-        shape: linear, or cosine: slow at both ends, half-way in the middle.
+        shape: linear, or cosine: slow at both ends, and equal to linear in the middle.
     Returns: tau, monotone in progress; exactly `start` and `end` at the two ends.
     Raises: UserError for a temperature that is not positive.
     """
     if not start > 0 or not end > 0:
-        raise UserError(f"a temperature that goes from {start} to {end}: both must be positive "
+        raise UserError(f"a temperature that changes from {start} to {end}: both must be positive "
                         "(options cooldown_from and cooldown_to)")  # fmt: skip
     if progress <= 0:
         return start
@@ -44,7 +44,7 @@ def scheduled_tau(progress: float, start: float, end: float, shape: Literal["lin
     moved = progress if shape == "linear" else (1 - math.cos(math.pi * progress)) / 2
     exponent = 1 / start + moved * (1 / end - 1 / start)
     tau = 1 / exponent if exponent > 0 else math.inf
-    return min(max(tau, min(start, end)), max(start, end))  # rounding must not step over an end
+    return min(max(tau, min(start, end)), max(start, end))  # rounding must not lead beyond an end
 
 
 def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:
@@ -54,8 +54,8 @@ def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:
     return p
 
 
-class CooldownSampler(FixedSampler):
-    """Temperature sampling whose tau goes from `cooldown_from` to `cooldown_to` over the whole training."""
+class CooldownSampler(BaseSampler):
+    """Temperature sampling whose tau changes from `cooldown_from` to `cooldown_to` over the whole training."""
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
         """sizes: training sentence pairs per language pair, each >= 1. Raises UserError for sizes below 1."""
@@ -63,24 +63,22 @@ class CooldownSampler(FixedSampler):
         self.sizes, self.config = list(sizes), config
 
     def due(self, clock: Clock) -> bool:
-        """Every 64 updates; a run of 64 updates or fewer stays at the first temperature."""
-        # Probabilities are read when a block of draws begins. An update uses up one draw per micro-batch, so after 64
-        # of them a block has just ended: renewing here throws no draw away, and renewing more often would.
+        """Every 64 updates; a run of 64 updates or fewer keeps the first temperature."""
         return clock.every(RENEWED)
 
     def update(self, student: int, probe: Probe) -> Events:
-        """Move tau to where the clock stands. No event: p stands in every line of an evaluation."""
+        """Set tau by the clock. It returns no event: every line of an evaluation holds p."""
         progress = probe.clock.step / probe.clock.total
         tau = scheduled_tau(progress, self.config.cooldown_from, self.config.cooldown_to, self.config.cooldown)
         self._p = temperature_probabilities(self.sizes, tau)
         return []
 
 
-class OrderMattersSampler(FixedSampler):
+class OrderMattersSampler(BaseSampler):
     """Two phases: the high-resource pairs alone in proportion to their sizes, then all pairs at temperature tau.
 
-    The second phase begins after `switch_at` of the updates: with 0 at once, with 1 never. The plan of the learning
-    rate goes on through the switch.
+    The second phase begins after the share `switch_at` of the updates: with 0 at once, with 1 never. The schedule of
+    the learning rate continues through the switch.
     """
 
     def __init__(self, sizes: Sequence[int], tau: float, config: SamplingConfig):
@@ -93,7 +91,7 @@ class OrderMattersSampler(FixedSampler):
         self.switch_at = config.switch_at
 
     def due(self, clock: Clock) -> bool:
-        """Once, after round(switch_at * total) updates; a fraction that rounds to no update at all waits for one."""
+        """Once, after round(switch_at * total) updates, but at least after one."""
         switch = max(1, round(self.switch_at * clock.total))
         return self.switch_at > 0 and clock.step == switch < clock.total
 
