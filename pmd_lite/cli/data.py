@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from pmd_corpora.toy.world import WORLDS
 from pmd_lite import api
 from pmd_lite.data.corpus import write_corpus
-from pmd_lite.data.toy.world import WORLDS
 from pmd_lite.errors import UserError
 
 SCRIPTS = ("catalogs6", "tatoeba6", "tatoeba6-easy", "multi30k", "ted8", "ted8-related", "wmt6", "local")
