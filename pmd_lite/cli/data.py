@@ -99,9 +99,7 @@ def _builder(
         from pmd_corpora import ted8
 
         which: Literal["diverse", "related"] = "related" if name.endswith("related") else "diverse"
-        return lambda: ted8.build(
-            out, which=which, direction=direction, source=source, seed=seed, overwrite=overwrite
-        )
+        return lambda: ted8.build(out, which=which, direction=direction, source=source, seed=seed, overwrite=overwrite)
     if name == "wmt6":
         from pmd_corpora import wmt6
 

@@ -13,7 +13,6 @@ import io
 import itertools
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
+from pmd_lite.disk import remove, write_json
 from pmd_lite.errors import UserError
 
 Ids = npt.NDArray[np.integer[Any]]
@@ -244,7 +244,7 @@ def _alone(cache: Path) -> Iterator[Path | None]:
         try:
             yield building
         finally:
-            shutil.rmtree(building, ignore_errors=True)
+            remove(building)
         return
     import fcntl
 
@@ -279,9 +279,7 @@ def _progress(building: Path) -> Progress:
         return {}
 
 
-def _write_side(
-    stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side, done: Progress
-) -> None:
+def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side, done: Progress) -> None:
     """Append to the two files of one side of one text, from the sentence on that `done` names."""
     sentences, tokens = done.get(stem.name, (0, 0))
     kind = _kind(tokenizer)
@@ -299,7 +297,7 @@ def _write_side(
                 _begin(flat, kind, tokens)
                 _begin(offsets, np.dtype("<i8"), sentences + 1)
                 done[stem.name] = (sentences, tokens)
-                _commit(stem.with_name(_PROGRESS), done)
+                write_json(stem.with_name(_PROGRESS), done)
 
 
 @contextmanager
@@ -323,16 +321,6 @@ def _begin(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
     file.seek(0, os.SEEK_END)
     file.flush()
     os.fsync(file.fileno())
-
-
-def _commit(path: Path, done: Progress) -> None:
-    """Say what is on disk, in one step."""
-    new = path.with_name(path.name + ".tmp")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(done, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
 
 
 def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:

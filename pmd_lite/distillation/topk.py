@@ -5,8 +5,6 @@ A cache keeps 6 k bytes for every target token of the training data: 32-bit ids 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
+from pmd_lite.disk import new_directory, remove
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError
@@ -115,20 +114,13 @@ class TopKCache:
         While it is made, memory holds what is kept of one pair.
         """
         if not folder.exists():
-            building = folder.with_name(folder.name + ".tmp")
-            try:
-                shutil.rmtree(building, ignore_errors=True)  # of a process that was killed
-                building.mkdir(parents=True)
+            for left_over in folder.parent.glob(f"{folder.name}.*.part"):  # by a process that was killed
+                remove(left_over)
+            with new_directory(folder, then="give the same command again, or set md_cache=False") as part:
                 for pair, (teacher, split) in enumerate(zip(teachers, splits, strict=True)):
                     best_ids, best_logits = _predictions(teacher, split, pair, k, budget, device)
-                    _save(_file(building, pair, k, "ids"), best_ids)
-                    _save(_file(building, pair, k, "logits"), best_logits)
-                building.rename(folder)
-            except OSError as error:
-                what = f"The teachers' predictions cannot be written to {folder} ({error.strerror or error})"
-                raise UserError(f"{what}. Make room or rights there, or set md_cache=False.") from None
-            finally:
-                shutil.rmtree(building, ignore_errors=True)
+                    np.save(_file(part, pair, k, "ids"), best_ids)
+                    np.save(_file(part, pair, k, "logits"), best_logits)
         lengths = [split.trg.lengths for split in splits]
         ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
         logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]
@@ -172,13 +164,6 @@ def _predictions(
 def _file(folder: Path, pair: int, k: int, what: str) -> Path:
     """k is in the name, so that a cache made for another k is not taken for this one."""
     return folder / f"pair{pair}.top{k}.{what}.npy"
-
-
-def _save(path: Path, values: npt.NDArray[Any]) -> None:
-    with path.open("wb") as file:
-        np.save(file, values)
-        file.flush()
-        os.fsync(file.fileno())  # the folder's name must not reach the disk before what is in it
 
 
 def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArray[Any]:

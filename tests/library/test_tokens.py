@@ -314,14 +314,14 @@ class Stop(BaseException):
 
 
 def stop_after(commits: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit, numbers = module._commit, iter(range(1000))
+    commit, numbers = module.write_json, iter(range(1000))
 
     def fail(path: Path, done: Any) -> None:
         if next(numbers) == commits:
             raise error
         commit(path, done)
 
-    monkeypatch.setattr(module, "_commit", fail)
+    monkeypatch.setattr(module, "write_json", fail)
 
 
 # Flushes of a side of fr-en train (41 sentences): after 10, 20, 30, 40, 41; de-en (40): 10, 20, 30, 40; valid (9): 9.
@@ -369,12 +369,12 @@ import os, pathlib
 from pmd_lite.data import tokens
 from tests.library.test_tokens import corpus, encode_corpus
 from pmd_lite.data.tokenizer import Tokenizer
-tokens._BLOCK, tokens._COMMIT, commit = 5, 2, tokens._commit
+tokens._BLOCK, tokens._COMMIT, commit = 5, 2, tokens.write_json
 def kill(path, done):
     commit(path, done)
     if len(done) == 3:
         os.kill(os.getpid(), 9)
-tokens._commit = kill
+tokens.write_json = kill
 encode_corpus(corpus(), Tokenizer.load(pathlib.Path("tokenizer")), 1000, pathlib.Path("cache"))
 """
 
@@ -413,7 +413,7 @@ def test_a_damaged_unfinished_cache_says_what_to_delete(
 def test_a_second_writer_waits_and_takes_what_the_first_wrote(
     tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, commit, found = corpus(), module._commit, []
+    text, commit, found = corpus(), module.write_json, []
     second = threading.Thread(target=lambda: found.append(encode_corpus(text, tokenizer, 1000, tmp_path)))
 
     def begin_the_second(path: Path, done: Any) -> None:
@@ -423,7 +423,7 @@ def test_a_second_writer_waits_and_takes_what_the_first_wrote(
             assert not found
         commit(path, done)
 
-    monkeypatch.setattr(module, "_commit", begin_the_second)
+    monkeypatch.setattr(module, "write_json", begin_the_second)
     seen = encoded_lines(monkeypatch)
     mine = encode_corpus(text, tokenizer, 1000, tmp_path)
     second.join()
