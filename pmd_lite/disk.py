@@ -1,8 +1,7 @@
 """Files and directories that appear whole or not at all, and messages about what the file system refuses.
 
 Every other room writes through this file, with two exceptions that need more: a log that grows line by line
-(training/rundir.py), and work that continues after a kill, in the cache of token ids (data/tokens.py) and in downloads
-(pmd_corpora/transfer.py).
+(training/rundir.py), and downloads that continue after a kill (pmd_corpora/transfer.py).
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ _RIGHTS = "Make the directory writable, or choose another one"
 _ADVICE = {
     errno.ENOSPC: _ROOM, errno.EDQUOT: _ROOM, errno.EFBIG: "Allow larger files (ulimit -f)",
     errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS,
-    errno.ENOTDIR: _ELSEWHERE, errno.EISDIR: _ELSEWHERE, errno.ENAMETOOLONG: "Choose a shorter path",
+    errno.ENOTDIR: _ELSEWHERE, errno.EEXIST: _ELSEWHERE, errno.EISDIR: _ELSEWHERE,
+    errno.ENAMETOOLONG: "Choose a shorter path",
     errno.ENOENT: "It was removed or renamed meanwhile; put it back",
     errno.EIO: "The disk reports a fault; move the directory to another one",
     errno.ENOLCK: _ELSEWHERE, errno.ENOTSUP: _ELSEWHERE,
