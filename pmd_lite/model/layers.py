@@ -28,7 +28,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What all layers of a model have in common; checked here, once."""
+    """What all layers of a model have in common. ValueError for values that fit no layer; `ModelConfig` asks here
+    too."""
 
     d_model: int
     heads: int
@@ -42,11 +43,11 @@ class LayerConfig:
         at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
         if self.d_model % 2 or self.d_model % self.heads:
             raise ValueError(
-                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads."
+                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads"
             )
         for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
             if not 0.0 <= rate < 1.0:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}.")
+                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}")
         one_of("norm", self.norm, get_args(Norm))
         one_of("activation", self.activation, get_args(Activation))
 
