@@ -19,8 +19,6 @@ from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.data.toy import toy_corpus
-from pmd_lite.data.toy.world import WORLDS
 from pmd_lite.disk import explained
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import is_stale
@@ -59,6 +57,9 @@ def load_corpus(
         seed, world: for a toy world, which one and which of its knobs to change.
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
+    from pmd_corpora.toy import toy_corpus  # not above: pmd_corpora imports this package, so it must be loaded first
+    from pmd_corpora.toy.world import WORLDS
+
     if str(name) in WORLDS:
         found = toy_corpus(str(name), seed=seed, direction=direction or "m2o", **world)
     else:
@@ -176,8 +177,13 @@ def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict
         used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
     train, note = used.train, ""
     if used != config:
-        why = "as this run was begun" if begun else (
-            f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes")
+        why = (
+            "as this run was begun"
+            if begun
+            else (
+                f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes"
+            )
+        )
         note = (f"updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
                 f"{asked['tokens']:,}: {why}")  # fmt: skip
     elif group.size > train.accumulate and train.turns != "together":

@@ -1,4 +1,8 @@
-"""Files written whole or not at all, and in words what the file system refuses: what, where, what to do about it."""
+"""Files and directories that appear whole or not at all, and messages about what the file system refuses.
+
+Every other room writes through this file, with two exceptions that need more: a log that grows line by line
+(training/rundir.py), and downloads that continue after a kill (pmd_corpora/transfer.py).
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,22 @@ _RIGHTS = "Make the directory writable, or choose another one"
 _ADVICE = {
     errno.ENOSPC: _ROOM, errno.EDQUOT: _ROOM, errno.EFBIG: "Allow larger files (ulimit -f)",
     errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS,
-    errno.ENOTDIR: _ELSEWHERE, errno.EISDIR: _ELSEWHERE, errno.ENAMETOOLONG: "Choose a shorter path",
+    errno.ENOTDIR: _ELSEWHERE, errno.EEXIST: _ELSEWHERE, errno.EISDIR: _ELSEWHERE,
+    errno.ENAMETOOLONG: "Choose a shorter path",
     errno.ENOENT: "It was removed or renamed meanwhile; put it back",
     errno.EIO: "The disk reports a fault; move the directory to another one",
     errno.ENOLCK: _ELSEWHERE, errno.ENOTSUP: _ELSEWHERE,
 }  # fmt: skip
-"""What to do, by error number. Others are no fault of a directory (a closed pipe, a network) and pass as they are."""
-
-
-_KEPT = "give the same command again: what was saved before is whole, and it goes on from there"
+"""What to do, by error number. Other errors are not about a directory (a closed pipe, a network), so they pass."""
+_KEPT = "give the same command again: what was saved before is whole, and the command continues from there"
+_NOTHING_LEFT = "give the same command again: nothing was left behind"
 
 
 @contextmanager
 def explained(where: Path, then: str = _KEPT) -> Iterator[None]:
-    """Raises UserError for what the file system refuses inside the block; all other errors pass.
+    """Turn what the file system refuses inside the block into UserError; all other errors pass.
 
-    then: what is left to do after the cause is gone.
+    then: what to do after the cause is gone.
     """
     try:
         yield
@@ -44,26 +48,42 @@ def explained(where: Path, then: str = _KEPT) -> Iterator[None]:
         if number not in _ADVICE:
             raise
         named = str(getattr(error, "filename", None) or where)
-        place = where if named.startswith(str(where)) else named  # a temporary name says less than the real one
+        place = where if named.startswith(str(where)) else named  # the final name tells more than a temporary one
         raise UserError(f"{place}: {os.strerror(number)}. {_ADVICE[number]}, then {then}") from None
 
 
 @contextmanager
-def new_directory(out: Path) -> Iterator[Path]:
-    """A directory to be filled in the block, which then appears as `out`, whole; after an error nothing is left of it.
+def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT) -> Iterator[Path]:
+    """Give a directory to fill in the block. It then appears as `out`, whole; after an error nothing is left of it.
 
-    Raises UserError when `out` exists, or for what the file system refuses.
+    Args:
+        replace: an existing `out` is moved away first, and deleted when the new one is in its place.
+        then: what to do after the cause of an error is gone.
+    Raises UserError when `out` exists and `replace` is false, or for what the file system refuses.
     """
-    if out.exists():
-        raise UserError(f"{out} exists; this writes a new directory, so choose another one or remove it")
-    part = out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.part")  # a name that nobody else uses
+    if out.exists() and not replace:
+        raise UserError(
+            f"{out} exists, but a new directory is to be written: choose another one, or remove this one"
+        )
+    part, old = (out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.{kind}") for kind in ("part", "old"))
     try:
-        with explained(out, "give the same command again: nothing was left behind"):
+        with explained(out, then):
             part.mkdir(parents=True)
             yield part
-            part.rename(out)
+            for path in (*part.rglob("*"), part):  # the name must not reach the disk before the content
+                sync(path)
+            if replace and out.exists():
+                out.rename(old)
+            try:
+                part.rename(out)
+            except OSError:
+                if old.exists():
+                    old.rename(out)
+                raise
+        sync(out.parent)
+        remove(old)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        remove(part)
 
 
 def _number(error: Exception) -> int:
@@ -81,7 +101,7 @@ def _number(error: Exception) -> int:
 def sync(path: Path) -> None:
     """Flush a file or directory to disk. Raises OSError when a file's bytes do not get there.
 
-    Directories cannot be opened on Windows, where rename is durable enough, and some file systems cannot flush them.
+    Windows cannot open directories (a rename is durable enough there), and some file systems cannot flush them.
     """
     folder = path.is_dir()
     try:
@@ -91,12 +111,16 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if not folder and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # no flushing here at all
+        if not folder and error.errno not in (
+            errno.EINVAL,
+            errno.ENOTSUP,
+            errno.EBADF,
+        ):  # this file system cannot flush
             raise
 
 
 def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
-    """`write` fills a temporary file that then replaces `path` in one step. Raises UserError if the disk refuses it."""
+    """`write` fills a temporary file, which then replaces `path` in one step. UserError if the disk refuses it."""
     temporary = path.with_name(path.name + ".tmp")
     with explained(path):
         try:
@@ -105,13 +129,13 @@ def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
             sync(temporary)
             os.replace(temporary, path)
         except Exception:
-            remove(temporary)  # half a file would take up room on a full disk
+            remove(temporary)  # half a file would fill a full disk further
             raise
     sync(path.parent)
 
 
 def remove(path: Path) -> None:
-    """Delete a file or directory as far as the system lets us."""
+    """Delete a file or directory if it exists and the system allows it."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -120,7 +144,7 @@ def remove(path: Path) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Atomic, readable JSON."""
+    """Write indented JSON with `write_atomic`."""
     write_atomic(path, lambda p: p.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"))
 
 

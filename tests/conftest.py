@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from pmd_corpora.toy import toy_corpus
 from pmd_lite.config import Config, preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
-from pmd_lite.data.toy import toy_corpus
 from pmd_lite.exchange.marian import Imported, import_marian
 from pmd_lite.methods import Resources, get_method, make_distiller, make_samplers
 from pmd_lite.training.rundir import RunDir

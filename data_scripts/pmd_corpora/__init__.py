@@ -1,1 +1,1 @@
-"""Scripts that make a corpus directory from text somebody already has on their machine; see README.md here."""
+"""Everything that makes a corpus: one script for each real one (see ../README.md), and invented languages in toy/."""

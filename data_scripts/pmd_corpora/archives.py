@@ -1,4 +1,4 @@
-"""Text out of downloaded archives (.zip, .tar, .tgz, .tar.gz, .tar.bz2): streamed or unpacked, members checked first.
+"""Text out of downloaded archives (.zip, .tar, .tgz, .tar.gz, .tar.bz2): streamed, after a check of all members.
 
 An archive with one member that no honest archive has (a path that leads out, a link, a device, a second member of the
 same name, a size out of proportion) is refused as a whole: such a file is not the one that was wanted.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -89,7 +87,7 @@ class _Opened:
         while block and source.tell() <= most:
             block = source.read(_CHUNK)
 
-    def find(self, name: str) -> Member:
+    def _find(self, name: str) -> Member:
         """The member of that name, or UserError."""
         info = self.files.get(_plain(name))
         if info is None:
@@ -99,7 +97,7 @@ class _Opened:
 
     def stream(self, name: str) -> BinaryIO:
         """The bytes of that member; closing them leaves the archive open."""
-        info = self.find(name)
+        info = self._find(name)
         where = f"{self.path}: the member {name!r}"
         try:
             if isinstance(self.archive, zipfile.ZipFile):
@@ -163,36 +161,6 @@ def open_member(archive: Path, name: str) -> BinaryIO:
         raise
     cast(_Guarded, cast(io.BufferedReader, stream).raw).owner = opened
     return stream
-
-
-def extract(archive: Path, names: Sequence[str], folder: Path) -> list[Path]:
-    """Unpack these files below `folder`, each under a temporary name first; returns their paths in the order given.
-
-    Files that are there already are replaced. Raises UserError like `open_member`, and when the disk is full.
-    """
-    opened = _Opened(archive)
-    paths = []
-    try:
-        for name in names:
-            opened.find(name)  # all of them, before the first is written
-        for name in names:
-            target = folder / _plain(name)
-            temporary = target.with_name(f"{target.name}.part")
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with opened.stream(name) as source, open(temporary, "wb") as out:
-                    shutil.copyfileobj(source, out, _CHUNK)
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.replace(temporary, target)
-            except OSError as error:
-                raise UserError(f"{target} cannot be written ({error.strerror}) while unpacking {archive}.") from error
-            finally:
-                temporary.unlink(missing_ok=True)
-            paths.append(target)
-    finally:
-        opened.archive.close()
-    return paths
 
 
 def text_lines(stream: BinaryIO, where: str) -> Iterator[str]:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout  # torch needs it, so it is there; the lock of a killed process is free again
 
-from pmd_corpora.transfer import Broken, Failed, Remote, beside, discard, read_json, transfer, unsafe, write_json
+from pmd_corpora.transfer import Broken, Failed, Remote, beside, discard, known_values, transfer, unsafe
+from pmd_lite.disk import sync, write_json
 from pmd_lite.errors import UserError
 
 __all__ = ["Offline", "Remote", "fetch", "verify"]
@@ -120,8 +121,7 @@ def _from_address(url: str, remote: Remote, path: Path, show: bool, retries: int
     if fault := _fault(part, path, remote):
         discard(path)
         raise Failed(fault)
-    with open(part, "rb+") as file:
-        os.fsync(file.fileno())
+    sync(part)
     _record(path, part, url)  # before the rename: a file without a record counts as put there by hand
     os.replace(part, path)
     discard(path)
@@ -129,7 +129,7 @@ def _from_address(url: str, remote: Remote, path: Path, show: bool, retries: int
 
 def _expected(path: Path, remote: Remote) -> Remote:
     """`remote` with what the first fetch recorded, where `remote` itself leaves it open."""
-    record = read_json(beside(path, _RECORD))
+    record = known_values(beside(path, _RECORD))
     size, sha256 = record.get("size"), record.get("sha256")
     if remote.sha256 or type(size) is not int or not isinstance(sha256, str) or remote.size not in (None, size):
         return remote
@@ -156,7 +156,7 @@ def _record(path: Path, source: Path, url: str) -> None:
 def _say_disk(path: Path, error: OSError) -> str:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return f"{path} cannot be read or written ({error}). Check the folder and its permissions."
-    have, total = _size(beside(path, ".part")), read_json(beside(path, ".part.json")).get("size")
+    have, total = _size(beside(path, ".part")), known_values(beside(path, ".part.json")).get("size")
     wanted = f"{total - have:,} of {total:,} bytes are still wanted" if isinstance(total, int) else "more is wanted"
     stays = f"The {have:,} bytes that came stay in {path.name}.part"
     return f"{path}: the disk is full, {wanted}. {stays}: make room and run this again to go on."

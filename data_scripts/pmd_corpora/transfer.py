@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tqdm import tqdm
+
+from pmd_lite.disk import write_json
 
 _CHUNK = 1 << 18
 _HEAD = 512  # bytes that are enough to know a web page
@@ -68,7 +68,7 @@ def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -
     the file is the same still: by its ETag, its date and its length.
     """
     part = beside(path, ".part")
-    known = read_json(beside(path, ".part.json"))
+    known = known_values(beside(path, ".part.json"))
     start = part.stat().st_size if part.exists() else 0
     tellable = known.get("etag") or known.get("modified") or remote.sha256
     if known.get("url") != url or not isinstance(known.get("size"), int) or not tellable or start > known["size"]:
@@ -217,15 +217,8 @@ def discard(path: Path) -> None:
     beside(path, ".part.json").unlink(missing_ok=True)
 
 
-def write_json(path: Path, values: Mapping[str, object]) -> None:
-    """Whole or not at all."""
-    temporary = beside(path, ".tmp")
-    temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The values, or none where there is no such file or it is damaged."""
+def known_values(path: Path) -> dict[str, Any]:
+    """The values in a JSON file; {} if there is no such file or it is damaged."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -29,9 +29,9 @@
 from pathlib import Path
 
 import pmd_lite as pmd
+from pmd_corpora.toy import explain
 from pmd_kit import l00, pictures, widgets
 from pmd_kit.notation import notation_table
-from pmd_lite.data.toy import explain
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 
 # %% tags=["parameters"]

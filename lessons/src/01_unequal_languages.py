@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 import pmd_lite as pmd
+from pmd_corpora.toy import explain
 from pmd_kit import l01
 from pmd_lite.data.batching import PairStream, collate, cut_batches
-from pmd_lite.data.toy import explain
 from pmd_lite.evaluation.tables import Table
 
 # %%

@@ -79,7 +79,7 @@ class RunArguments:
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
         if name not in PRESETS:
-            raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+            raise UserError(f"no preset is called {name!r}; choose one of {', '.join(PRESETS)}")
         c = preset(name)
         return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
                    optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip

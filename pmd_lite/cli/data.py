@@ -1,19 +1,32 @@
-"""The data command: build a corpus directory, or look at one. Its docstring is the help text."""
+"""The data command: build a corpus directory, or describe one. Its docstring is the help text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from pmd_corpora import catalogs6, local, multi30k, tatoeba6, ted8, wmt6
+from pmd_corpora.toy.world import WORLDS
 from pmd_lite import api
 from pmd_lite.data.corpus import write_corpus
-from pmd_lite.data.toy.world import WORLDS
 from pmd_lite.errors import UserError
 
-SCRIPTS = ("catalogs6", "tatoeba6", "tatoeba6-easy", "multi30k", "ted8", "ted8-related", "wmt6", "local")
+_TURNED = ("direction", "source")
+SCRIPTS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
+    "catalogs6": (catalogs6.build, ()),
+    "tatoeba6": (tatoeba6.build, _TURNED),
+    "tatoeba6-easy": (partial(tatoeba6.build, easy=True), _TURNED),
+    "multi30k": (multi30k.build, ("source",)),
+    "ted8": (ted8.build, _TURNED),
+    "ted8-related": (partial(ted8.build, which="related"), _TURNED),
+    "wmt6": (wmt6.build, ("scale",)),
+    "local": (local.build, ("FILE", "pairs")),
+}
+"""Name of a corpus: what builds it, and the options that it takes beside --out, --seed and --overwrite."""
 
 
 def data(
@@ -28,87 +41,47 @@ def data(
     html: Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Build, or look at, a corpus directory.
+    """Build a corpus directory, or describe one.
 
-    Works without network: longtail, toy, hard (invented languages), catalogs6 (six real languages from installed
-    packages), local (your own parallel files: TSV, two plain files, gz, TMX, Moses zip). Downloads: tatoeba6,
+    These work without network: longtail, toy, hard (invented languages), catalogs6 (six real languages from installed
+    packages), local (your own parallel files: TSV, two plain files, gz, TMX, Moses zip). These download: tatoeba6,
     tatoeba6-easy (everyday sentences), multi30k (captions), ted8, ted8-related (talks), wmt6 (five million sentence
-    pairs). And show, which describes a corpus directory. data_scripts/README.md says what is what.
+    pairs). And `show` describes a corpus directory. data_scripts/README.md explains every name.
 
     Args:
         name: longtail, toy, hard, catalogs6, tatoeba6, tatoeba6-easy, multi30k, ted8, ted8-related, wmt6, local, show.
         inputs: for local, files or a directory; for show, the corpus directory.
         out: the directory to write.
-        seed: of what is drawn at random.
-        direction: many into one, or one into many (a run can turn any corpus round, too).
-        source: a folder or file that was downloaded before, instead of the network.
-        scale: wmt6: this share of the full sizes, at least 1,000 pairs a language.
-        pairs: local: language pairs to take from a TMX file or zip that holds several, such as fr-en.
+        seed: seed of all random choices.
+        direction: many into one, or one into many (a run can also swap the sides of any corpus).
+        source: use this downloaded folder or file instead of the network.
+        scale: for wmt6: this share of the full sizes, at least 1,000 pairs for each language.
+        pairs: for local: language pairs to take from a TMX file or zip that holds several, such as fr-en.
         html: for show: also write the description as a page with figures.
         overwrite: replace another corpus in the directory.
     """
     if name == "show":
         if len(inputs) != 1:
-            raise UserError("data show takes one corpus directory")
+            raise UserError("data show takes exactly one corpus directory")
         _show(inputs[0], html)
         return
     if out is None:
         raise UserError(f"data {name} needs --out DIR, the directory to write")
     if name not in (*WORLDS, *SCRIPTS):
-        raise UserError(f"no corpus {name!r}; there are {', '.join((*WORLDS, *SCRIPTS))}, and show")
-    given = {"FILE": bool(inputs), "--direction": direction != "m2o", "--source": source is not None,
-             "--scale": scale != 1, "--pairs": bool(pairs)}  # fmt: skip
-    if unused := [word for word, is_given in given.items() if is_given and word not in _takes(name)]:
-        raise UserError(f"data {name} takes no {', '.join(unused)}")
-    if name in WORLDS:
+        raise UserError(f"no corpus is called {name!r}; choose one of {', '.join((*WORLDS, *SCRIPTS))}, or show")
+    build, takes = SCRIPTS.get(name, (None, ("direction",)))  # a toy world otherwise
+    words = {"direction": direction, "source": source, "scale": scale, "pairs": pairs}
+    given = {"FILE": bool(inputs), "direction": direction != "m2o", "source": source is not None, "scale": scale != 1,
+             "pairs": bool(pairs)}  # fmt: skip
+    if unused := [word for word, is_given in given.items() if is_given and word not in takes]:
+        options = ", ".join(word if word == "FILE" else f"--{word}" for word in unused)
+        raise UserError(f"data {name} does not take {options}")
+    if build is None:
         write_corpus(api.load_corpus(name, seed=seed, direction=direction), out, overwrite=overwrite)
     else:
-        _builder(name, inputs, out, seed, direction, source, scale, pairs, overwrite)()
+        taken = {word: value for word, value in words.items() if word in takes}
+        build(out, *inputs, seed=seed, overwrite=overwrite, **taken)
     _show(out, html)
-
-
-def _takes(name: str) -> tuple[str, ...]:
-    """The options, among those that only some corpora have, that this one has."""
-    if name in WORLDS:
-        return ("--direction",)
-    if name.startswith(("tatoeba6", "ted8")):
-        return ("--direction", "--source")
-    return {"multi30k": ("--source",), "wmt6": ("--scale",), "local": ("FILE", "--pairs")}.get(name, ())
-
-
-def _builder(
-    name: str, inputs: tuple[Path, ...], out: Path, seed: int, direction: Literal["m2o", "o2m"], source: Path | None,
-    scale: float, pairs: tuple[str, ...], overwrite: bool,
-) -> Callable[[], object]:  # fmt: skip
-    """The script that makes a corpus, with its arguments. Scripts are imported only when asked for."""
-    if name == "catalogs6":
-        from pmd_corpora import catalogs6
-
-        return lambda: catalogs6.build(out, seed=seed, overwrite=overwrite)
-    if name.startswith("tatoeba6"):
-        from pmd_corpora import tatoeba6
-
-        return lambda: tatoeba6.build(
-            out, easy=name.endswith("easy"), source=source, direction=direction, seed=seed, overwrite=overwrite
-        )
-    if name == "multi30k":
-        from pmd_corpora import multi30k
-
-        return lambda: multi30k.build(out, source=source, seed=seed, overwrite=overwrite)
-    if name.startswith("ted8"):
-        from pmd_corpora import ted8
-
-        which: Literal["diverse", "related"] = "related" if name.endswith("related") else "diverse"
-        return lambda: ted8.build(
-            out, which=which, direction=direction, source=source, seed=seed, overwrite=overwrite
-        )
-    if name == "wmt6":
-        from pmd_corpora import wmt6
-
-        return lambda: wmt6.build(out, seed=seed, overwrite=overwrite, scale=scale)
-    from pmd_corpora import local
-
-    return lambda: local.build(out, *inputs, pairs=pairs, seed=seed, overwrite=overwrite)
 
 
 def _show(path: Path, html: Path | None) -> None:

@@ -16,26 +16,10 @@ from pmd_lite.config.sections import (
     Tokenize,
     TokenizerConfig,
     TrainConfig,
-)
+)  # fmt: skip
 
 __all__ = [
-    "FIDELITY",
-    "LEAST_TOKENS",
-    "PRESETS",
-    "Best",
-    "Config",
-    "DistillConfig",
-    "Fidelity",
-    "FidelityBundle",
-    "ModelConfig",
-    "OptimConfig",
-    "SamplingConfig",
-    "StepSize",
-    "TeacherConfig",
-    "Tokenize",
-    "TokenizerConfig",
-    "TrainConfig",
-    "Uncertainty",
-    "configured",
-    "preset",
-]
+    "FIDELITY", "LEAST_TOKENS", "PRESETS", "Best", "Config", "DistillConfig", "Fidelity", "FidelityBundle",
+    "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig",
+    "TrainConfig", "Uncertainty", "configured", "preset",
+]  # fmt: skip

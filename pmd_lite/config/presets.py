@@ -1,6 +1,6 @@
 """Four configurations by name: toy and small for a laptop, ted8 and wmt6 as in the paper and the released scripts.
 
-ted8 and wmt6 take some values by direction and method: `pmd_lite.config.published` has them, with their sources.
+In ted8 and wmt6 some values depend on direction and method: `pmd_lite.config.published` has them, with their sources.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pmd_lite.config.published import LSSD_SCRIPTS, settings
+from pmd_lite.config.published import LSSD_WEIGHTS, settings
 from pmd_lite.config.rivals import TeacherConfig
 from pmd_lite.config.sections import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
 from pmd_lite.errors import UserError
@@ -42,39 +42,39 @@ PRESETS: dict[str, Config] = {
         model=ModelConfig(512, 8, 6, 6, 2048, dropout=0.2, tie="decoder", embedding_norm=True, max_len=1024),
         optim=OptimConfig(lr=1.5e-3, warmup=4000, eps=1e-6, weight_decay=0.01),
         train=TrainConfig(steps=0, epochs=70, tokens=8192, accumulate=8, precision="fp16", beam=5),
-        teacher=TeacherConfig(lssd_weight=LSSD_SCRIPTS["wmt6", "m2o"].weight),
+        teacher=TeacherConfig(lssd_weight=LSSD_WEIGHTS["wmt6", "m2o"]),
     ),
 }
-"""Those of ted8 and wmt6 as for Auto-PMD into English, by the paper's text."""
+"""ted8 and wmt6 are shown here as for Auto-PMD into English, by the paper's text."""
 
 
 def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overrides: Any) -> Config:
     """A preset with changed fields: `preset("toy", steps=300, dropout=0.2)`.
 
     Args:
-        direction: of the corpus (`Corpus.direction`): "m2o", "o2m" or "m2m". method: a name of the method table. On
-            them depends what ted8 and wmt6 take from `published.settings`; train, estimate and compare know both.
-        overrides: values by field name, where that is unique over all sections, or by "section.field". They win over
-            whatever the preset has.
+        direction, method: the corpus's (`Corpus.direction`), and a name of the method table. What ted8 and wmt6 take
+            from `published.settings` depends on both; train, estimate and compare fill them in.
+        overrides: values by field name, if it is unique over all sections, or by "section.field". They replace the
+            values of the preset.
     Raises UserError for an unknown preset, field or value.
     """
     if name not in PRESETS:
-        raise UserError(f"no preset called {name!r}; there are {', '.join(PRESETS)}")
+        raise UserError(f"no preset is called {name!r}; choose one of {', '.join(PRESETS)}")
     chosen = {home_of(key): value for key, value in overrides.items()}
     fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
     return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
 
 
 def configured(chosen: str | Config, direction: str, method: str, overrides: Mapping[str, Any]) -> Config:
-    """What train, estimate and compare make of a preset's name, or of a whole Config, which is taken as it is.
+    """The Config that train, estimate and compare use for a preset's name; a whole Config is used as it is.
 
-    Raises UserError for overrides of a whole Config, and for whatever `preset` refuses.
+    Raises UserError for overrides of a whole Config, and for all that `preset` refuses.
     """
     if isinstance(chosen, Config):
         if overrides:
             raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
         return chosen
-    for key in overrides:  # "direction", too, is a word that people try here, and no field
+    for key in overrides:  # some people write "direction" here, which is not a field
         home_of(key)
     return preset(chosen, direction, method, **overrides)
 
@@ -92,11 +92,11 @@ def home_of(key: str) -> str:
     if key == "preset":
         raise UserError("preset: the name of a preset is the third argument, or preset_name=")
     known = ", ".join(f"{s}.{f}" for s in sections for f in fields[s])
-    raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; known: {known}")
+    raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; fields: {known}")
 
 
 def _changed(config: Config, values: Mapping[str, Any]) -> Config:
-    """`config` with fields by full name; all of a section at once, since its checks look at them together."""
+    """Change fields by full name: all of a section at once, because its checks compare them with each other."""
     sections: dict[str, Any] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")

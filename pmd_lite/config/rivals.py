@@ -1,6 +1,6 @@
-"""What the rival methods can be told: samplers other than temperature, and distillation from teachers that stand still.
+"""Settings of the rival methods: samplers other than temperature, and distillation from teachers that are not trained.
 
-Two sections of `Config`. Where a method's own paper or code has a value, it is named beside ours.
+Two sections of `Config`. If a method's own paper or code has another value, the field names it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pmd_lite.config.checks import check, check_kinds
+from pmd_lite.config.fields import check, check_kinds
 
 Uncertainty = Literal["pretp", "exptp", "vartp", "comtp", "enttp", "enteos", "xentropy"]
 
@@ -18,7 +18,7 @@ class SamplingConfig:
     """Samplers other than plain temperature."""
 
     unimax_cap: float = 5.0
-    """UniMax: times a language may be repeated at the most within the budget (its E)."""
+    """UniMax: within the budget, repeat a language at most this many times (its E)."""
     unimax_budget: float = 1.0
     """UniMax: the budget, in passes over the whole training data (its B)."""
     cooldown: Literal["linear", "cosine"] = "linear"
@@ -28,45 +28,47 @@ class SamplingConfig:
     cooldown_to: float = 1.0
     """Temperature at the last update."""
     switch_at: float = 0.5
-    """order-matters: fraction of training on the large languages alone, before all join at the config's tau."""
+    """order-matters: fraction of training on only the large languages; then all languages are drawn at the config's
+    tau."""
     scorer_lr: float = 1e-3
-    """MultiDDS-S, MultiUAT: Adam's step for the logits. As published 1e-4: it moves the odds by 4 % per update."""
+    """MultiDDS-S, MultiUAT: Adam's step for the logits (published 1e-4, which moves the odds by 4 % per update)."""
     scorer_steps: int = 200
     """MultiDDS-S, MultiUAT: Adam steps per update (M, as published)."""
     scorer_every: int = 0
-    """MultiDDS-S, MultiUAT: training updates between two of the scorer (published 1000, 2000); 0 means one epoch."""
+    """MultiDDS-S, MultiUAT: training updates between two scorer updates (published 1000, 2000); 0 means one epoch."""
     scorer_tau: float = 1.0
-    """MultiDDS-S, MultiUAT: temperature of the distribution they start from."""
+    """MultiDDS-S, MultiUAT: temperature of the initial distribution."""
     scorer_scaled: bool = False
-    """Weigh each reward by the language's own probability (the on-policy gradient; off as published)."""
+    """MultiDDS-S, MultiUAT: weigh each reward by the language's own probability (the on-policy gradient; published:
+    off)."""
     probe_tokens: int = 1024
-    """MultiDDS-S, MultiUAT: target tokens of the small batches they look at (published 8 sentences; 1024 tokens)."""
+    """MultiDDS-S, MultiUAT: target tokens of the batches that measure rewards (published 8 sentences; 1024 tokens)."""
     uncertainty: Uncertainty = "exptp"
-    """MultiUAT: which measure of uncertainty is the reward."""
+    """MultiUAT: the measure of uncertainty that is the reward."""
     uncertainty_passes: int = 5
     """MultiUAT: forward passes with dropout (K)."""
     official_sign: bool = False
-    """MultiUAT's comtp as its code has it, which rewards certainty; else the sign its text intends."""
+    """MultiUAT: give comtp the sign of the code, which rewards certainty, instead of the sign that the text intends."""
     chi_radius: float = 0.05
     """chi-IBR: radius rho of the chi-square ball around the data's own shares."""
     chi_ema: float = 0.1
-    """chi-IBR: weight of the newest batch in the running loss of its language."""
+    """chi-IBR: weight of the newest batch in the moving average of its language's loss."""
     chi_floor: float = 0.2
-    """chi-IBR: least q_l / p_l inside the bisection (0: none)."""
+    """chi-IBR: smallest allowed q_l / p_l inside the bisection (0: no limit)."""
     chi_warmup: int = 1
     """chi-IBR: epochs at the data's own shares."""
     ccl_threshold: float = 0.8
-    """CCL-M: a small language joins when the competence of its large relatives reaches this (ours; paper's unknown)."""
+    """CCL-M: a small language joins when its large relatives reach this competence (ours; the paper gives no value)."""
     ccl_every: int = 0
-    """CCL-M: updates between two looks at the competences; 0 means one epoch (ours)."""
+    """CCL-M: updates between two measurements of the competences; 0 means one epoch (ours)."""
     ccl_wait: float = 0.3
-    """CCL-M: fraction of training after which all that still wait are let in (ours)."""
+    """CCL-M: fraction of training after which all languages join (ours)."""
     ccl_rule: Literal["max", "avg"] = "max"
-    """CCL-M: competence of the most similar large language, or their average weighted by similarity."""
+    """CCL-M: use the competence of the most similar large language, or the average weighted by similarity."""
     ccl_top_k: int = 100
-    """CCL-M: languages are as similar as the share of their k most frequent pieces that they have in common (ours)."""
+    """CCL-M: the similarity of two languages is the share of their k most frequent pieces that both have (ours)."""
     ccl_bilingual: bool = True
-    """CCL-M: measure competence against bilingual models (L more trainings), else against a loss of 0 (ours)."""
+    """CCL-M: measure competence relative to bilingual models (L more trainings), else to a loss of 0 (ours)."""
 
     def __post_init__(self) -> None:
         positive = ("unimax_cap", "unimax_budget", "cooldown_from", "cooldown_to", "scorer_tau", "scorer_lr")
@@ -82,32 +84,38 @@ class SamplingConfig:
 
 @dataclass(frozen=True)
 class TeacherConfig:
-    """Distillation from teachers that stand still: Multi-Distill's bilingual models, LSSD's own best snapshots."""
+    """Distillation from teachers that are not trained: Multi-Distill's bilingual models, LSSD's own best snapshots.
+
+    Multi-Distill: "paper" is Tan et al. 2019; "code" has the defaults of github.com/RayeRen/multilingual-kd-pytorch,
+    commit a369a3e. The paper on Pareto Mutual Distillation does not say which settings it used.
+    """
 
     md_weight: float = 0.5
     """Multi-Distill: weight of L_kd while a language is distilled (paper .5, code .9)."""
     md_temperature: float = 1.0
-    """Multi-Distill: temperature of teacher and student in L_kd (code .6)."""
+    """Multi-Distill: temperature of teacher and student in L_kd (paper 1, code .6)."""
     md_top_k: int = 8
-    """Multi-Distill: tokens of the teacher's distribution that are kept (paper 8, code 4); 0 keeps all."""
+    """Multi-Distill: keep this many tokens of the teacher's distribution (paper 8, code 4); 0 keeps all."""
     md_rule: Literal["threshold", "adaptive", "fix"] = "threshold"
-    """threshold: stop when the student leads by the margin. adaptive: fade out from 2 below. fix: never stop."""
+    """Multi-Distill. threshold (paper): stop when the student leads by the margin. adaptive: fade out from 2 points
+    below. fix (code): never stop."""
     md_margin: float = 1.0
-    """threshold: points by which the student must lead its teacher (BLEU; 100 x nats when decided by loss)."""
+    """Multi-Distill, threshold: points by which the student must lead its teacher (BLEU, or 100 x nats of loss)."""
     md_criterion: Literal["bleu", "loss"] = "bleu"
-    """Compare student and teacher by greedy dev BLEU, or by dev loss (cheaper)."""
+    """Multi-Distill: compare student and teacher by greedy dev BLEU, or by dev loss (cheaper)."""
     md_every: int = 0
     """Multi-Distill: updates between two comparisons (paper 3000); 0 means one epoch."""
     md_cache: bool = False
-    """Multi-Distill: compute the teachers' top-k once, on disk in the run directory, instead of at every step."""
+    """Multi-Distill: compute the teachers' top-k once and store it in the run directory, instead of at every step."""
     lssd_weight: float = 2.5
-    """LSSD: w in (L_ce + w L_kd) / 2 (released: 2.5 on TED M2O, .5 on TED O2M, 2 and .8 on WMT-6;
-    presets ted8 and wmt6 take theirs by the direction of the corpus)."""
+    """LSSD: w in (L_ce + w L_kd) / 2. Released: 2.5 on TED M2O, .5 on TED O2M, 2 and .8 on WMT-6; the presets ted8 and
+    wmt6 choose by the direction of the corpus."""
     lssd_warmup: int = 1
     """LSSD: epochs before any distillation."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"md_top_k": 0, "md_every": 0, "md_margin": 0, "lssd_weight": 0, "lssd_warmup": 0})
-        check(0 <= self.md_weight <= 1, f"md_weight={self.md_weight}", "a weight lies in [0, 1]")
-        check(self.md_temperature > 0, f"md_temperature={self.md_temperature}", "a temperature is positive")
-        check(not self.md_cache or self.md_top_k > 0, "md_cache with md_top_k=0", "the cache holds the k best: set k")
+        check(0 <= self.md_weight <= 1, f"md_weight={self.md_weight}", "must lie in [0, 1]")
+        check(self.md_temperature > 0, f"md_temperature={self.md_temperature}", "must be positive")
+        enough = self.md_top_k > 0 or not self.md_cache
+        check(enough, "md_cache with md_top_k=0", "the cache holds the k best tokens, so set md_top_k")

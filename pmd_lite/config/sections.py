@@ -1,7 +1,7 @@
-"""Every choice of a run, as frozen dataclasses with one sentence per field.
+"""Every setting of a run, as frozen dataclasses with one sentence per field.
 
-A `Config` holds everything but the data and the method; `config.presets` has four. It round-trips through JSON
-(`to_dict` / `from_dict`), which is what `config.json` in a run directory holds.
+A `Config` holds everything except the data and the method; `config.presets` has four. `to_dict` and `from_dict` convert
+it to plain JSON types and back; `config.json` in a run directory stores it in this form.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pmd_lite.config.checks import check, check_kinds
+from pmd_lite.config.fields import check, check_kinds
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError
+from pmd_lite.model.layers import LayerConfig
 
 LEAST_TOKENS = 16
 """The smallest budget of a micro-batch."""
@@ -32,24 +33,25 @@ class TokenizerConfig:
     """How text becomes ids."""
 
     vocab_size: int = 800
-    """Sentencepiece pieces: of the one joint model, or of each language's model."""
+    """Number of sentencepiece pieces: of the joint model, or of each language's model."""
     kind: Literal["joint", "per-language"] = "joint"
     """One sentencepiece model over all text (WMT-6), or one for each language (TED-8)."""
     tau: float = 5.0
-    """Temperature of the sample the joint model is trained on, so that small languages get their pieces."""
+    """Temperature of the sample that trains the joint model; above 1, small languages get more pieces."""
     max_sentences: int = 2_000_000
-    """Sentences drawn for training the model at the most."""
+    """At most this many sentences are drawn to train the model."""
     byte_fallback: bool = False
-    """Write rare and unknown characters as UTF-8 bytes, so that any text comes back whole; takes 256 of the pieces."""
+    """Write rare and unknown characters as UTF-8 bytes, so any text can be decoded again; takes 256 of the pieces."""
     tags: Literal["paper", "released"] = "paper"
-    """paper: target tag before the source. released: encoder tag (source's in M2O), decoder tag predicted first."""
+    """paper: target tag before the source. released: an encoder tag (of the source in M2O) before the source, and the
+    decoder predicts the target tag first."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"max_sentences": 1})
         check(self.vocab_size >= 16, f"vocab_size={self.vocab_size}", "take at least 16 pieces")
         enough = self.vocab_size >= 272 or not self.byte_fallback
-        check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272, as 256 are bytes")
-        check(self.tau > 0, f"tau={self.tau}", "a temperature is positive")
+        check(enough, f"vocab_size={self.vocab_size} with byte_fallback", "take at least 272: 256 pieces are bytes")
+        check(self.tau > 0, f"tau={self.tau}", "must be positive")
 
 
 @dataclass(frozen=True)
@@ -71,27 +73,25 @@ class ModelConfig:
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
     norm: Literal["pre", "post"] = "pre"
-    """Where LayerNorm stands; the released code uses pre."""
+    """LayerNorm before or after each sublayer; the released code uses pre."""
     tie: Literal["all", "decoder", "none"] = "all"
-    """Which embeddings share one table with the output layer."""
+    """Which embeddings share one table with the output layer: source and target, the target's, or none."""
     embedding_norm: bool = False
     """An extra LayerNorm on the embeddings (the released code has one)."""
     activation: Literal["relu", "gelu", "swish"] = "relu"
-    """Nonlinearity of the feed-forward layers (opus-mt has swish)."""
+    """Nonlinearity of the feed-forward layers (opus-mt uses swish)."""
     output_bias: bool = False
-    """A learnt number for each token that is added to its logit (Marian has one)."""
+    """Add a learnt number to the logit of each token (Marian has this)."""
     max_len: int = 256
     """Longest sequence in tokens, source or target."""
 
     def __post_init__(self) -> None:
-        check_kinds(self, at_least={"d_model": 2, "heads": 1, "ffn": 1, "max_len": 8})
-        check(
-            self.d_model % self.heads == 0, f"d_model={self.d_model}, heads={self.heads}", "heads must divide d_model"
-        )
-        check(self.d_model % 2 == 0, f"d_model={self.d_model}", "must be even (sine and cosine positions)")
-        check(min(self.encoder_layers, self.decoder_layers) >= 1, "layers", "take at least one on each side")
-        for name in ("dropout", "attention_dropout"):
-            check(0 <= getattr(self, name) < 1, f"{name}={getattr(self, name)}", "must lie in [0, 1)")
+        check_kinds(self, at_least={"encoder_layers": 1, "decoder_layers": 1, "max_len": 8})
+        try:
+            LayerConfig(self.d_model, self.heads, self.ffn, self.dropout, self.attention_dropout, self.norm,
+                        self.activation)  # fmt: skip
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class OptimConfig:
     weight_decay: float = 0.0
     """Decoupled weight decay, as in AdamW: w -= lr * weight_decay * w (0.01 on WMT-6 in the released scripts)."""
     clip: float = 0.0
-    """Gradient norm is clipped to this value; 0 is no clipping, as released."""
+    """Clip the gradient norm to this value; 0 does not clip, as released."""
     label_smoothing: float = 0.1
     """eps of the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other."""
 
@@ -126,65 +126,67 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How long, in what portions, on what device."""
+    """How long to train, in batches of what size, on what device."""
 
     steps: int = 1500
     """Updates of each student."""
     epochs: float = 0.0
-    """Length in passes over the training data instead; above 0 it decides and `steps` is ignored."""
+    """Length in passes over the training data; if it is above 0, `steps` is ignored."""
     max_steps: int = 0
-    """With `epochs`: no more updates than these (200,000 in the released scripts of TED-8); 0 is no limit."""
+    """With `epochs`: at most this many updates (200,000 in the released scripts of TED-8); 0 is no limit."""
     tokens: int = 1500
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
-    """Micro-batches per update, each of one pair with its own alpha; normalised by all their target tokens together."""
+    """Micro-batches per update, each of one pair with its own alpha; the loss is divided by all their target tokens."""
     turns: Literal["in-turn", "together"] = "in-turn"
-    """in-turn (Alg. 1): a student learns from the others as they are, updated in this step or not. together: as they
-    were before the step; then every student may be trained by a process of its own, whatever `accumulate` is."""
+    """in-turn (Alg. 1): students are updated one after another, and each learns from the others as they are then.
+    together: each learns from the others as they were before the step; then every student can have its own process,
+    whatever `accumulate` is."""
     shares: Literal["sentences", "batches"] = "sentences"
     """What P(l) is a share of. sentences: of the sentences drawn, as in Eq. 2 and the released code. batches: of the
-    micro-batches, as Alg. 1 is written; pairs of long sentences then get less of their data than P(l), others more."""
+    micro-batches, as Alg. 1 says; then pairs with long sentences get less of their data than P(l), other pairs more."""
     draws: Literal["iid", "stratified"] = "stratified"
-    """iid: each pair drawn from P_i by chance, as in Alg. 1. stratified: dealt out, so that every pair has its share at
-    any moment, up to one micro-batch."""
+    """iid: draw each pair from P_i at random, as in Alg. 1. stratified: plan the order, so that every pair has its
+    share at any moment, up to one micro-batch."""
     eval_every: int = 0
     """Updates between evaluations (and checkpoints); 0 means once an epoch."""
     patience: int = 0
     """Stop after this many evaluations in which no student improved by the rule of `best`; 0 never stops early."""
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
-    """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: what is fastest and safe here, with the reason."""
+    """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: the fastest safe one here; the run says why."""
     compile: bool = False
-    """torch.compile for every layer, a minute at the start; on a CPU updates were slower, on a GPU nobody measured."""
+    """torch.compile for every layer; takes a minute at the start. Slower on our CPU; not measured on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """auto is CUDA when there is one, else CPU; MPS only on request."""
+    """auto: CUDA if there is a GPU, else CPU; never MPS."""
     seed: int = 1
-    """Everything random in the run derives from it."""
+    """Seed of everything random in the run."""
     beam: int = 4
     """Beam width when the finished run translates its test sets (1 is greedy)."""
     length_penalty: float = 1.0
     """Exponent of the length in the hypothesis score."""
     tokenize: Tokenize = "auto"
-    """sacreBLEU's tokenizer for BLEU. auto: by target language (13a where words have spaces, zh, ja-mecab, ko-mecab,
-    char where they have none). 13a is what the released scripts take for all; flores200 is spBLEU."""
+    """sacreBLEU's tokenizer for BLEU. auto: by target language (13a for languages with spaces between words; zh,
+    ja-mecab, ko-mecab; char for other languages without spaces). The released scripts use 13a for all; flores200 is
+    spBLEU."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"seed": 0, "max_steps": 0, "eval_every": 0, "patience": 0, "length_penalty": 0})
-        check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "say how long to train with one of them")
+        check(self.steps > 0 or self.epochs > 0, "steps=0 and epochs=0", "set one of them: how long to train")
         check(
-            self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither can be negative"
+            self.steps >= 0 and self.epochs >= 0, f"steps={self.steps}, epochs={self.epochs}", "neither may be negative"
         )
         check(self.tokens >= LEAST_TOKENS, f"tokens={self.tokens}",
-              f"a micro-batch needs room for at least {LEAST_TOKENS} tokens")  # fmt: skip
+              f"take at least {LEAST_TOKENS}, the smallest micro-batch")  # fmt: skip
         check(self.accumulate >= 1, f"accumulate={self.accumulate}", "take at least one micro-batch")
-        check(self.beam >= 1, f"beam={self.beam}", "1 is greedy search, 5 is the paper's")
+        check(self.beam >= 1, f"beam={self.beam}", "take at least 1 (greedy search); the paper takes 5")
 
 
 @dataclass(frozen=True)
 class FidelityBundle:
-    """Where the paper's text and the authors' released code differ in how a run goes, whatever its data set.
+    """Settings in which the paper's text and the authors' released code differ for every data set.
 
-    Each is a field of DistillConfig, which says what it means; None there stands for the value here. What the two set
-    for a data set and a direction (rho, intervals, epochs) is in `pmd_lite.config.published`.
+    DistillConfig has a field of the same name that explains it; if that is None, the value here counts. The values that
+    depend on data set and direction (rho, intervals, epochs) are in `pmd_lite.config.published`.
     """
 
     rollback: bool
@@ -213,55 +215,54 @@ class DistillConfig:
     alpha: float = 0.4
     """Weight of Uni-PMD and Bi-PMD (the paper searches .2 .4 .6 .8)."""
     alpha0: float = 0.1
-    """Weight every pair of Auto-PMD starts from."""
+    """Initial weight of every pair in Auto-PMD."""
     update_every: int = 0
-    """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0 leaves it to `update_epochs`."""
+    """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0: `update_epochs` decides."""
     update_epochs: float = 1.0
-    """The same in epochs, where `update_every` is 0: 1 in the paper, 1 to 3 in the released scripts."""
+    """The same in epochs, if `update_every` is 0: 1 in the paper, 1 to 3 in the released scripts."""
     trial_ratio: float = 0.1
     """rho: share of the training data a trial trains on."""
     step_size: StepSize = "to_0"
     """Schedule of mu, the logit-space step of Auto-PMD (Eq. 12 is to_0)."""
     fidelity: Fidelity = "paper"
-    """paper follows the text, released follows the authors' code; each field below can also be set alone."""
+    """paper follows the text, released follows the authors' code; each field below can also be set by itself."""
     rollback: bool | None = None
-    """True: every trial is undone (Alg. 2 copies the model). False: the released code's live trials."""
+    """True: undo every trial (Alg. 2 copies the model). False: trials train the student itself, as released."""
     start: float | None = None
     """Fraction of training before distillation begins (released: after 4 of 74 epochs)."""
     teacher_dropout: bool | None = None
-    """Teacher in train mode (its own dropout active) during ordinary steps."""
+    """Teacher in train mode (with its own dropout) during ordinary steps."""
     dead_zone: float | None = None
     """Uni-PMD: nats per token by which a student must lead before it stops learning (released: 0.05 bit)."""
     ties: Literal["keep", "up"] | None = None
-    """Action taken first when trials tie."""
+    """Which action is taken when trials tie."""
     alpha_clip: float | None = None
-    """Upper clip of alpha in every inverse sigmoid; 1 is none. As released (0.98) a trial shifts the weight itself and
-    takes the shift back through the clip, so a weight near 1 falls at each search, whatever the search chooses."""
+    """Upper limit of alpha in every inverse sigmoid; 1 is no limit. As released (0.98), a trial shifts the weight and
+    then shifts it back through this limit, so a weight near 1 falls at each search, whatever the search chooses."""
     trial_data: Literal["per-pair", "head"] | None = None
-    """per-pair: rho of every pair's sentences. head, as released: the first rho of the updates of the coming epoch, of
-    which model_1 takes every second one from the stream of model_2."""
+    """per-pair: a share rho of every pair's sentences. head, as released: the first share rho of the updates of the
+    coming epoch; model_1 takes every second one of them from the stream of model_2."""
     decide_by: Literal["nll", "smoothed"] | None = None
-    """Dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
+    """The dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
     best: Best | None = None
-    """Which weights of a student are kept, with or without distillation. mean: those with the lowest NLL per token,
-    averaged over the pairs. pooled-smoothed, as released: the lowest label-smoothed loss per token of all dev sets
-    together, in which the pairs with the largest dev sets decide."""
+    """Which weights of a student the run keeps, with or without distillation. mean: those with the lowest NLL per
+    token, averaged over the pairs. pooled-smoothed, as released: those with the lowest label-smoothed loss per token
+    over all dev sets together, so the pairs with the largest dev sets decide."""
 
     def __post_init__(self) -> None:
         check_kinds(self, at_least={"update_every": 0, "dead_zone": 0})
-        check(self.fidelity in FIDELITY, f"fidelity={self.fidelity!r}", "choose 'paper' or 'released'")
         for name in ("alpha", "alpha0"):
-            check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "a weight lies in [0, 1]")
+            check(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)}", "must lie in [0, 1]")
         check(self.update_epochs > 0, f"update_epochs={self.update_epochs}", "must be positive; the paper takes 1")
-        check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "rho lies in (0, 1]; the paper takes 0.1")
+        check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "must lie in (0, 1]; the paper takes 0.1")
         if self.alpha_clip is not None:
-            check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "lies in (0, 1]; 1 is no clip")
+            check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "must lie in (0, 1]; 1 is no limit")
         if self.start is not None:
-            check(0 <= self.start < 1, f"start={self.start}", "a fraction of training, in [0, 1)")
+            check(0 <= self.start < 1, f"start={self.start}", "must be a fraction of training, in [0, 1)")
 
     @property
     def resolved(self) -> FidelityBundle:
-        """The bundle with the fields that were set by hand."""
+        """The bundle of `fidelity`, with the fields of this section that are not None."""
         names = [f.name for f in dataclasses.fields(FidelityBundle)]
         mine = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return dataclasses.replace(FIDELITY[self.fidelity], **mine)
@@ -269,7 +270,7 @@ class DistillConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of a run but its data and its method."""
+    """All settings of a run except its data and its method."""
 
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """Text to ids."""
@@ -284,12 +285,12 @@ class Config:
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     """Samplers other than plain temperature."""
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
-    """Distillation from teachers that stand still."""
+    """Distillation from teachers that are not trained."""
     tau: float = 5.0
     """Temperature of the student that favours small languages (5 on WMT-6, 3 on TED-8)."""
 
     def __post_init__(self) -> None:
-        check(type(self.tau) in (int, float) and self.tau > 0, f"tau={self.tau!r}", "a temperature is positive")
+        check(type(self.tau) in (int, float) and self.tau > 0, f"tau={self.tau!r}", "must be positive")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; `from_dict` gives the same Config back."""
@@ -297,17 +298,17 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """Inverse of `to_dict`; what is not named has its default. Raises UserError on an unknown field or value."""
+        """Inverse of `to_dict`; absent fields get their defaults. Raises UserError on an unknown field or value."""
         return typing.cast(Config, _build(cls, data, "config"))
 
 
 def _build(cls: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
-        raise UserError(f"{where} should be an object with the fields of {cls.__name__}, found {data!r}")
+        raise UserError(f"{where} must be an object with the fields of {cls.__name__}, not {data!r}")
     hints = typing.get_type_hints(cls)
     unknown = sorted(set(data) - set(hints))
     if unknown:
-        raise UserError(f"{where} has unknown field(s) {', '.join(unknown)}; known: {', '.join(hints)}")
+        raise UserError(f"{where} has unknown field(s) {', '.join(unknown)}; fields: {', '.join(hints)}")
     values = {
         name: _build(hints[name], value, f"{where}.{name}") if dataclasses.is_dataclass(hints[name]) else value
         for name, value in data.items()

@@ -13,9 +13,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +21,7 @@ from typing import Literal
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, find_files, read_flat, split_pair, spooled
+from pmd_lite.disk import new_directory
 from pmd_lite.errors import UserError
 
 __all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
@@ -168,23 +166,8 @@ def write_corpus(
     licence, source = licence or corpus.licence, source or corpus.source
     corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
     _refuse_foreign(place, corpus, overwrite)
-    new, old = (place.with_name(f".{place.name}.{uuid.uuid4().hex}.{kind}") for kind in ("new", "old"))
-    try:
-        new.mkdir(parents=True)
-        _write_files(corpus, new)
-        if place.exists():
-            place.rename(old)
-        try:
-            new.rename(place)
-        except OSError:
-            if old.exists():
-                old.rename(place)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise UserError(f"{place} cannot be written ({error.strerror}). Choose another directory.") from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    with new_directory(place, replace=True) as part:
+        _write_files(corpus, part)
     return out
 
 
@@ -287,8 +270,6 @@ def _write_files(corpus: Corpus, directory: Path) -> None:
         files[name] = {"lines": len(text), "sha256": text.sha256}
         with (directory / name).open("wb") as file:
             file.writelines(text.raw())
-            file.flush()
-            os.fsync(file.fileno())  # the rename must never become durable before the text
     about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
     manifest = json.dumps(about | {"files": files}, ensure_ascii=False, indent=2) + "\n"
     (directory / _MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")

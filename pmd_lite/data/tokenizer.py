@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus, ParallelText
+from pmd_lite.disk import write_atomic, write_json
 from pmd_lite.errors import UserError
 
 __all__ = ["BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
@@ -182,14 +182,13 @@ class Tokenizer:
 
     def save(self, directory: Path) -> None:
         """Write one `KEY.spm` per model, then `tokenizer.json`; each file appears whole or not at all."""
-        directory.mkdir(parents=True, exist_ok=True)
         for key, model in self.models.items():
-            _replace(directory / f"{key}.spm", model)
+            write_atomic(directory / f"{key}.spm", lambda path, model=model: path.write_bytes(model))  # type: ignore[misc]
         about = {
             "config": asdict(self.config), "pairs": self.pairs, "corpus": self.origin, "vocab_size": self.vocab_size,
             "models": {key: sha256(model).hexdigest() for key, model in self.models.items()},
         }  # fmt: skip
-        _replace(directory / "tokenizer.json", (json.dumps(about, indent=1) + "\n").encode())
+        write_json(directory / "tokenizer.json", about)
 
     @classmethod
     def load(cls, directory: Path) -> Tokenizer:
@@ -219,15 +218,6 @@ def _content(sp: spm.SentencePieceProcessor, i: int) -> bytes | str:
     """A byte piece as its byte, any other piece as its text: a piece that only *reads* "<0x41>" is five characters."""
     piece: str = sp.id_to_piece(i)
     return bytes([int(piece[3:5], 16)]) if sp.is_byte(i) else piece
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:

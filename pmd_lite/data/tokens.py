@@ -1,22 +1,17 @@
-"""Token ids of a corpus as flat arrays: no Python object per sentence, memory-mapped when cached.
+"""Token ids of a corpus as flat arrays: no Python object per sentence; a cached array is memory-mapped.
 
     CACHE/encoded-KEY/{train,valid}.{pair}.{src,trg}.npy            ids, one sentence after another
-    CACHE/encoded-KEY/{train,valid}.{pair}.{src,trg}.offsets.npy    where each begins, and the end of the last
-    CACHE/encoded-KEY.part/     the same while it grows, with progress.json; after a kill the next writer goes on there
+    CACHE/encoded-KEY/{train,valid}.{pair}.{src,trg}.offsets.npy    where each sentence begins, and the end of the last
 
-Millions of sentences pass through in blocks, and nothing that is kept in memory grows with their number.
+Millions of sentences pass through in blocks, so memory does not grow with their number.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
-import json
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,35 +19,34 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock
 
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
+from pmd_lite.disk import explained, new_directory, remove
 from pmd_lite.errors import UserError
 
 Ids = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
 Side = Literal["src", "trg"]
-Progress = dict[str, tuple[int, int]]  # "train.fr-en.src" -> sentences and tokens that are on disk for certain
 
 _SIDES: tuple[Side, Side] = ("src", "trg")
-_BLOCK = 1 << 13  # sentences that are Python objects at one time
-_COMMIT = 8  # blocks from one flush to disk to the next: what a kill costs at most
-_ROWS = 1 << 16  # rows of the arrays looked at together
+_BLOCK = 1 << 13  # sentences that are Python objects at the same time
+_ROWS = 1 << 16  # rows of an array that are handled together
 _HEADER = 128  # bytes before the values of a .npy file with one axis
-_PROGRESS = "progress.json"
 
 
 @dataclass(frozen=True, eq=False)
 class TokenArray:
-    """Sentence i is `flat[starts[i] : starts[i] + lengths[i]]`; a selection shares `flat` with the whole."""
+    """Sentence i is `flat[starts[i] : starts[i] + lengths[i]]`. A selection shares `flat` with the whole array."""
 
     flat: Ids
     """[token] ids of all sentences, one after another: uint16 for a vocabulary of at most 65,536, else int32."""
     starts: Ints
-    """[sentence] where each begins."""
+    """[sentence] where each sentence begins."""
     lengths: Ints
-    """[sentence] tokens of each."""
+    """[sentence] number of tokens of each sentence."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -62,18 +56,18 @@ class TokenArray:
 
     @classmethod
     def build(cls, sentences: Iterable[list[int]]) -> TokenArray:
-        """From lists of ids, one sentence at a time."""
+        """From lists of ids, one list per sentence."""
         return cls.join((np.array(ids, np.int32), np.array([len(ids)])) for ids in sentences)
 
     @classmethod
     def join(cls, blocks: Iterable[tuple[Ids, Ints]]) -> TokenArray:
-        """From blocks of sentences: the ids of each block, and the tokens of each of its sentences."""
+        """From blocks of sentences: the ids of each block, and the number of tokens of each of its sentences."""
         flats, lengths = zip((np.zeros(0, np.uint16), np.zeros(0, np.int64)), *blocks, strict=True)
         return cls.cut(np.concatenate(flats), np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64))
 
     @classmethod
     def cut(cls, flat: Ids, offsets: Ints) -> TokenArray:
-        """The array in which each sentence begins where the one before ends; offsets: [sentence + 1]."""
+        """The array in which each sentence begins where the previous one ends. offsets: [sentence + 1]."""
         lengths = _by_rows(len(offsets) - 1, lambda rows: np.diff(offsets[rows.start : rows.stop + 1]), offsets)
         return cls(flat, offsets[:-1], lengths)
 
@@ -89,7 +83,7 @@ def _rows(count: int) -> Iterator[slice]:
 
 
 def _by_rows(count: int, values: Callable[[slice], Ints], source: Ints) -> Ints:
-    """`values` of one run of rows after another; a long array is mapped from a temporary file."""
+    """The `values` of all rows, computed part by part; a long array is mapped from a temporary file."""
 
     def pieces() -> Iterator[bytes]:
         for rows in _rows(count):
@@ -129,7 +123,7 @@ class EncodedCorpus:
     train: tuple[EncodedSplit, ...]
     valid: tuple[EncodedSplit, ...]
     dropped: dict[str, int]
-    """Sentence pairs left out because a side is longer than max_len tokens, by "split.pair"; no entry, none dropped."""
+    """{"split.pair": sentence pairs left out because a side is longer than max_len tokens}; no entry means none."""
 
     @property
     def sizes(self) -> list[int]:
@@ -138,7 +132,7 @@ class EncodedCorpus:
 
     @property
     def left_out(self) -> list[str]:
-        """In words, what was dropped: one line for the training data, one for the dev sets, none where nothing was."""
+        """What was dropped, in words: at most one line for the training data and one for the dev sets."""
         lines = []
         for name, splits, what in (("train", self.train, "not trained on"), ("valid", self.valid, "in no dev loss")):
             lost = {pair: self.dropped.get(f"{name}.{pair}", 0) for pair in self.pairs}
@@ -158,10 +152,10 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
     """Encode train and valid, without the sentence pairs that have a side longer than `max_len` tokens.
 
     Args:
-        cache: a directory that gets one subdirectory per corpus and tokenizer, written block by block, there whole or
-            not at all, and memory-mapped from then on. A killed writer's work is continued; a second writer waits for
-            the first. One that is there already may be read-only. None keeps the ids in memory.
-    Raises: UserError when a pair has no sentence that fits, or the cache cannot be written or is damaged.
+        cache: a directory that gets one subdirectory per corpus and tokenizer. A subdirectory appears whole or not at
+            all; from then on it is memory-mapped, and may be read-only. A second writer waits for the first. None keeps
+            the ids in memory.
+    Raises: UserError when no sentence of a pair fits, or the cache cannot be written or is damaged.
     """
     if cache is not None:
         cache = cache / f"encoded-{_key(corpus, tokenizer)}"
@@ -193,12 +187,10 @@ def _encode(text: ParallelText, tokenizer: Tokenizer, pair: str) -> EncodedSplit
     return EncodedSplit(src, trg)
 
 
-def _blocks(
-    text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side, first: int = 0
-) -> Iterator[tuple[Ids, Ints]]:
-    """From sentence `first` on, block by block: the ids of all its sentences, and the tokens of each."""
+def _blocks(text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> Iterator[tuple[Ids, Ints]]:
+    """Block by block: the ids of all its sentences, and the number of tokens of each sentence."""
     threads, column = min(16, os.cpu_count() or 1), 0 if side == "src" else 1
-    for at in range(first, len(text), _BLOCK):
+    for at in range(0, len(text), _BLOCK):
         lines = [line[column] for line in text[at : at + _BLOCK]]
         ids, lengths = tokenizer.encode_flat(lines, pair, side, threads)
         yield ids.astype(_kind(tokenizer)), lengths
@@ -209,130 +201,46 @@ def _kind(tokenizer: Tokenizer) -> np.dtype[Any]:
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer) -> str:
-    """Names what decides the arrays: the text and whatever decides its ids."""
+    """A name for all that decides the arrays: the text, the pairs and the tokenizer."""
     return sha256(f"{corpus.fingerprint} {corpus.pairs} {tokenizer.fingerprint}".encode()).hexdigest()[:16]
 
 
 def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:
-    """Build the directory under another name, or go on where a killed process stopped, then rename it."""
-    try:
-        with _alone(cache) as building:
-            if building is None:
+    """Make the cache, or wait for the process that makes it. The lock of a killed process is free again."""
+    with explained(cache, "give the same command again: nothing was left behind"):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache.with_name(f".{cache.name}.lock")):
+            if cache.exists():
                 return
-            done = _progress(building)
-            for name, texts in (("train", corpus.train), ("valid", corpus.valid)):
-                for pair, side in itertools.product(corpus.pairs, _SIDES):
-                    _write_side(building / f"{name}.{pair}.{side}", texts[pair], tokenizer, pair, side, done)
-            building.rename(cache)
-            (cache / _PROGRESS).unlink()
-    except OSError as error:
-        if not cache.exists():
-            what = f"The cache {cache.parent} cannot be written ({error.strerror or error})"
-            raise UserError(f"{what}. Choose another directory, or none to keep the ids in memory.") from None
+            for left_over in cache.parent.glob(f"{cache.name}.*.part"):  # by a process that was killed
+                remove(left_over)
+            with new_directory(cache) as part:
+                for name, texts in (("train", corpus.train), ("valid", corpus.valid)):
+                    for pair, side in itertools.product(corpus.pairs, _SIDES):
+                        _write_side(part / f"{name}.{pair}.{side}", texts[pair], tokenizer, pair, side)
 
 
-@contextmanager
-def _alone(cache: Path) -> Iterator[Path | None]:
-    """The directory to build in, locked; waits while another process builds, and is None if that one has finished.
-
-    The lock goes with its process, so a killed one blocks nobody. Windows cannot lock a directory: there each process
-    builds in one of its own, and a killed one's work is lost.
-    """
-    if sys.platform == "win32":
-        building = cache.with_name(f"{cache.name}.{os.getpid()}.part")
-        building.mkdir(parents=True, exist_ok=True)
-        try:
-            yield building
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-        return
-    import fcntl
-
-    building = cache.with_name(f"{cache.name}.part")
-    while not cache.exists():
-        building.mkdir(parents=True, exist_ok=True)
-        handle = os.open(building, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_still(building, handle):
-                if not cache.exists():
-                    yield building
-                    return
-                building.rmdir()  # made a moment after another process had renamed its own
-        finally:
-            os.close(handle)
-    yield None
-
-
-def _is_still(path: Path, handle: int) -> bool:
-    """Whether the open directory bears that name."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
-
-
-def _progress(building: Path) -> Progress:
-    try:
-        return dict(json.loads((building / _PROGRESS).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
-
-
-def _write_side(
-    stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side, done: Progress
-) -> None:
-    """Append to the two files of one side of one text, from the sentence on that `done` names."""
-    sentences, tokens = done.get(stem.name, (0, 0))
-    kind = _kind(tokenizer)
-    with (
-        _continued(stem.with_name(stem.name + ".npy"), tokens * kind.itemsize) as flat,
-        _continued(stem.with_name(stem.name + ".offsets.npy"), 8 * (sentences + 1) if sentences else 0) as offsets,
-    ):
-        if not sentences:
-            offsets.write(bytes(8))
-        for number, (ids, lengths) in enumerate(_blocks(text, tokenizer, pair, side, sentences), 1):
+def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> None:
+    """Write the two files of one side of one text. Their headers come last: only then the number of ids is known."""
+    kind, tokens = _kind(tokenizer), 0
+    with open(f"{stem}.npy", "wb") as flat, open(f"{stem}.offsets.npy", "wb") as offsets:
+        flat.write(bytes(_HEADER))
+        offsets.write(bytes(_HEADER + 8))  # the first sentence begins at 0
+        for ids, lengths in _blocks(text, tokenizer, pair, side):
             flat.write(ids.tobytes())
             offsets.write((tokens + np.cumsum(lengths)).astype("<i8").tobytes())
-            sentences, tokens = sentences + len(lengths), tokens + len(ids)
-            if number % _COMMIT == 0 or sentences == len(text):
-                _begin(flat, kind, tokens)
-                _begin(offsets, np.dtype("<i8"), sentences + 1)
-                done[stem.name] = (sentences, tokens)
-                _commit(stem.with_name(_PROGRESS), done)
+            tokens += len(ids)
+        _write_header(flat, kind, tokens)
+        _write_header(offsets, np.dtype("<i8"), len(text) + 1)
 
 
-@contextmanager
-def _continued(path: Path, size: int) -> Iterator[BinaryIO]:
-    """The file at its end, cut off behind `size` bytes of values: what follows was not flushed when the writer died."""
-    if size and (not path.exists() or path.stat().st_size < _HEADER + size):
-        raise UserError(f"{path}: this unfinished cache is damaged. Delete {path.parent}; it is begun anew.")
-    with path.open("r+b" if size else "wb") as file:
-        file.truncate(_HEADER + size)
-        file.seek(_HEADER + size)
-        yield file
-
-
-def _begin(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
-    """Put the header for `count` values in front of them and flush all to disk."""
+def _write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
+    """Say at the beginning of a .npy file that `count` values of this kind follow."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": kind.str, "fortran_order": False, "shape": (count,)})
     assert len(header.getvalue()) == _HEADER
     file.seek(0)
     file.write(header.getvalue())
-    file.seek(0, os.SEEK_END)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _commit(path: Path, done: Progress) -> None:
-    """Say what is on disk, in one step."""
-    new = path.with_name(path.name + ".tmp")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(done, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
 
 
 def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
@@ -344,7 +252,8 @@ def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
             if len(offsets) != sentences + 1 or offsets[-1] != len(flat):
                 raise ValueError(f"{len(offsets) - 1} sentences instead of {sentences}, {len(flat)} tokens")
         except (OSError, ValueError, EOFError) as error:
-            raise UserError(f"{stem}: this cache is damaged ({error}). Delete {cache}; it is made again.") from None
+            what = f"{stem}: this cache is damaged ({error})"
+            raise UserError(f"{what}. Delete {cache}; the next run makes it again.") from None
         return TokenArray.cut(flat, offsets)
 
     return EncodedSplit(side("src"), side("trg"))

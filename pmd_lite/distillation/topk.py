@@ -5,7 +5,6 @@ A cache takes 6 k bytes for every target token of the training data: 32-bit ids 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.disk import sync
+from pmd_lite.disk import new_directory, remove
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError
@@ -115,21 +114,13 @@ class TopKCache:
         While the cache is made, memory holds the predictions of one pair.
         """
         if not folder.exists():
-            building = folder.with_name(folder.name + ".tmp")
-            try:
-                shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
-                building.mkdir(parents=True)
+            for left_over in folder.parent.glob(f"{folder.name}.*.part"):  # by a process that was killed
+                remove(left_over)
+            with new_directory(folder, then="give the same command again, or set md_cache=False") as part:
                 for pair, (teacher, split) in enumerate(zip(teachers, splits, strict=True)):
                     best_ids, best_logits = _predictions(teacher, split, pair, k, budget, device)
-                    for what, values in (("ids", best_ids), ("logits", best_logits)):
-                        np.save(_file(building, pair, k, what), values)
-                        sync(_file(building, pair, k, what))  # contents must reach the disk before the folder's name
-                building.rename(folder)
-            except OSError as error:
-                raise UserError(f"The teachers' predictions cannot be written to {folder} ({error.strerror or error}). "
-                                "Free space there, make it writable, or set md_cache=False.") from None  # fmt: skip
-            finally:
-                shutil.rmtree(building, ignore_errors=True)
+                    np.save(_file(part, pair, k, "ids"), best_ids)
+                    np.save(_file(part, pair, k, "logits"), best_logits)
         lengths = [split.trg.lengths for split in splits]
         ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
         logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]

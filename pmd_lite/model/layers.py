@@ -28,7 +28,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """The settings that all layers of a model share. Raises ValueError for settings that do not fit."""
+    """The settings that all layers of a model share; `ModelConfig` checks its own with it.
+
+    Raises ValueError for settings that fit no layer.
+    """
 
     d_model: int
     heads: int
@@ -42,11 +45,11 @@ class LayerConfig:
         at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
         if self.d_model % 2 or self.d_model % self.heads:
             raise ValueError(
-                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads."
+                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads"
             )
         for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
             if not 0.0 <= rate < 1.0:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}.")
+                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}")
         one_of("norm", self.norm, get_args(Norm))
         one_of("activation", self.activation, get_args(Activation))
 

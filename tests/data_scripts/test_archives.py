@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import bz2
-import errno
 import gzip
 import io
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -18,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmd_corpora import archives
-from pmd_corpora.archives import extract, members, open_member, text_lines
+from pmd_corpora.archives import members, open_member, text_lines
 from pmd_lite.errors import UserError
 
 FILES = {"training/a.fr": b"un\ndeux\n", "training/a.en": b"one\ntwo\n", "README": "é\n".encode() * 1000}
@@ -58,17 +56,16 @@ def zip_special(name: str, mode: int) -> zipfile.ZipInfo:
     return info
 
 
-def use(archive: Path, name: str, folder: Path) -> list[Callable[[], object]]:
-    """The three ways into an archive."""
+def use(archive: Path, name: str) -> list[Callable[[], object]]:
+    """The two ways into an archive."""
     return [
         lambda: members(archive),
         lambda: open_member(archive, name),
-        lambda: extract(archive, [name], folder / "out"),
     ]
 
 
 def assert_refused(archive: Path, tmp_path: Path, message: str, name: str = "good") -> None:
-    for way in use(archive, name, tmp_path):
+    for way in use(archive, name):
         with pytest.raises(UserError, match=message) as caught:
             way()
         assert str(archive) in str(caught.value) and "\n" not in str(caught.value)
@@ -79,16 +76,11 @@ def assert_refused(archive: Path, tmp_path: Path, message: str, name: str = "goo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_are_listed_streamed_and_unpacked(tmp_path: Path, kind: str) -> None:
+def test_files_are_listed_and_streamed(tmp_path: Path, kind: str) -> None:
     archive = make(tmp_path / kind, *FILES.items())
     assert members(archive) == list(FILES)
     with open_member(archive, "training/a.en") as stream:
         assert stream.read(5) == b"one\nt" and stream.read() == b"wo\n"
-    paths = extract(archive, ["training/a.en", "README"], tmp_path / "out")
-    assert paths == [tmp_path / "out" / "training" / "a.en", tmp_path / "out" / "README"]
-    assert [path.read_bytes() for path in paths] == [FILES["training/a.en"], FILES["README"]]
-    written = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file())
-    assert written == ["README", "training/a.en"], "no temporary file, nothing that was not asked for"
 
 
 @pytest.mark.parametrize("kind", ["a.zip", "a.tgz"])
@@ -105,45 +97,14 @@ def test_folders_are_no_members_and_a_leading_dot_does_not_matter(tmp_path: Path
     else:
         archive = make_tar(tmp_path / kind, (special("./d", tarfile.DIRTYPE), b""), ("./d/a", b"x"))
     assert members(archive) == ["d/a"]
-    assert extract(archive, ["./d/a"], tmp_path / "out") == [tmp_path / "out" / "d" / "a"]
+    assert open_member(archive, "./d/a").read() == b"x"
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
     archive = make(tmp_path / "a.zip", *FILES.items())
-    for way in use(archive, "training/a.fra", tmp_path)[1:]:
+    for way in use(archive, "training/a.fra")[1:]:
         with pytest.raises(UserError, match=r"has no member 'training/a\.fra'; it has 3, such as \['training/a\.fr'"):
             way()
-    with pytest.raises(UserError, match="has no member 'none'"):
-        extract(archive, ["README", "none"], tmp_path / "out")
-    assert not (tmp_path / "out").exists(), "names are looked up before the first file is written"
-
-
-def test_an_interrupted_file_keeps_its_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = make(tmp_path / "a.zip", *FILES.items())
-    (path,) = extract(archive, ["README"], tmp_path / "out")
-    path.write_bytes(b"old")
-
-    def interrupt(source: object, out: io.BytesIO, *_: object) -> None:
-        out.write(b"half")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfileobj", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            extract(archive, ["README"], tmp_path / "out")
-    assert path.read_bytes() == b"old" and [p.name for p in path.parent.iterdir()] == ["README"]
-    assert extract(archive, ["README"], tmp_path / "out")[0].read_bytes() == FILES["README"]
-
-
-def test_a_full_disk_is_a_user_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    archive = make(tmp_path / "a.zip", *FILES.items())
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(UserError, match=r"README cannot be written \(No space left on device\) while unpacking"):
-        extract(archive, ["README"], tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
 
 
 # --- hostile archives -------------------------------------------------------------------------------------------------
@@ -243,10 +204,8 @@ def test_a_member_that_is_not_as_long_as_declared_is_refused(tmp_path: Path, dec
         at = data.index(mark) + offset
         data[at : at + 4] = declared.to_bytes(4, "little")
     archive.write_bytes(data)
-    for way in (lambda: open_member(archive, "good").read(), lambda: extract(archive, ["good"], tmp_path / "out")):
-        with pytest.raises(UserError, match=r"a\.zip: the member 'good' (is damaged|has not the size)"):
-            way()
-    assert not list((tmp_path / "out").iterdir())
+    with pytest.raises(UserError, match=r"a\.zip: the member 'good' (is damaged|has not the size)"):
+        open_member(archive, "good").read()
 
 
 # --- damaged archives -------------------------------------------------------------------------------------------------
@@ -286,9 +245,6 @@ def test_a_changed_byte_in_packed_data_is_noticed(tmp_path: Path, kind: str) -> 
     archive.write_bytes(data)
     with pytest.raises(UserError, match=r"damaged|stops before"):
         open_member(archive, "good").read()
-    with pytest.raises(UserError, match=r"damaged|stops before"):
-        extract(archive, ["good"], tmp_path / "out")
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != archive]
 
 
 @pytest.mark.parametrize("kind", KINDS)

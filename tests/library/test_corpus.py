@@ -361,11 +361,11 @@ def test_a_failed_write_leaves_the_old_corpus(what: str, tmp_path: Path, monkeyp
     rename = Path.rename
 
     def fail(given: int | Path, *rest: Path) -> Path:
-        if isinstance(given, Path) and given.suffix != ".new":
+        if isinstance(given, Path) and given.suffix != ".part":
             return rename(given, *rest)  # the old corpus may be moved out of the way ...
         raise OSError(28, "No space left on device")  # ... but the new one cannot take its place
 
-    monkeypatch.setattr(f"pmd_lite.data.corpus.{what}", fail)
+    monkeypatch.setattr(f"pmd_lite.disk.{what}", fail)
     with pytest.raises(UserError, match="No space left"):
         write_corpus(other, out, overwrite=True)
     monkeypatch.undo()

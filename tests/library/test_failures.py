@@ -158,7 +158,7 @@ def test_a_read_only_directory_says_so(
     ],
 )  # fmt: skip
 def test_each_refusal_comes_with_its_advice(number: int, says: str) -> None:
-    with pytest.raises(UserError, match=rf"^runs: {os.strerror(number)}\. {says}.* goes on"), explained(Path("runs")):
+    with pytest.raises(UserError, match=rf"^runs: {os.strerror(number)}\. {says}.* continues"), explained(Path("runs")):
         raise OSError(number, "", "runs")
 
 

@@ -15,7 +15,8 @@ PACKAGES = {"pmd_lite": ROOT, "pmd_kit": ROOT / "lessons", "pmd_corpora": ROOT /
 # From the ground up. Rooms of one floor do not know each other. A new file or folder of pmd_lite gets its place here.
 FLOORS = (
     ("errors",),
-    ("disk", "config", "model"),
+    ("disk", "model"),
+    ("config",),
     ("data",),
     ("interfaces", "evaluation"),
     ("sampling", "distillation", "pmd_corpora"),

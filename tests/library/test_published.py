@@ -11,8 +11,8 @@ import pytest
 
 import pmd_lite as pmd
 from pmd_lite.cli.arguments import TrainArguments, _named
-from pmd_lite.config import PRESETS, Config, TeacherConfig, configured, preset
-from pmd_lite.config.published import FOLDERS, LSSD_SCRIPTS, MULTI_DISTILL, SCRIPTS, STRATEGIES, remark
+from pmd_lite.config import PRESETS, Config, configured, preset
+from pmd_lite.config.published import LSSD_WEIGHTS, SCRIPTS, STRATEGIES, remark
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
@@ -66,18 +66,10 @@ def test_released_begins_after_four_epochs_of_its_script(key: tuple[str, str, st
 
 
 def test_twelve_scripts_whose_alphas_come_from_the_search_of_the_text() -> None:
-    assert len(SCRIPTS) == 12 and set(FOLDERS) == set(LSSD_SCRIPTS) == {key[:2] for key in SCRIPTS}
+    assert len(SCRIPTS) == 12 and set(LSSD_WEIGHTS) == {key[:2] for key in SCRIPTS}
     assert {s.alpha for s in SCRIPTS.values()} <= {None, 0.2, 0.4, 0.6, 0.8}
     assert all((s.alpha is None) == (s.mode == "automatic") == (s.rho is not None) for s in SCRIPTS.values())
     assert set(STRATEGIES) <= set(METHODS)
-
-
-def test_multi_distill_settings_are_fields_and_the_presets_have_the_papers() -> None:
-    for found in MULTI_DISTILL.values():
-        TeacherConfig(**found)
-    for config in PRESETS.values():
-        assert {name: getattr(config.teacher, name) for name in MULTI_DISTILL["paper"]} == MULTI_DISTILL["paper"]
-    assert preset("ted8", **MULTI_DISTILL["code"]).teacher.md_temperature == 0.6
 
 
 def test_what_is_set_by_hand_wins_also_where_it_is_the_presets_own_value() -> None:

@@ -92,7 +92,7 @@ def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrain
 
 
 def _train_in_child(path: str) -> None:
-    from pmd_lite.data.toy import toy_corpus
+    from pmd_corpora.toy import toy_corpus
 
     torch.set_num_threads(1)
     corpus = toy_corpus(

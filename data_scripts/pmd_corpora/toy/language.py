@@ -1,19 +1,18 @@
-"""Invented languages: how each says a meaning, and how a sentence is read back.
+"""Invented languages: how each of them says a meaning.
 
-Every language is regular and, but for the homonyms it was given on purpose, free of ambiguity: no two words and no
-two inflected forms look alike, and its grammar is one fixed row of slots. So `Language.say` can be undone, and what a
-translation model fails to learn is the fault of its training, not of the data.
+Every language is regular: its grammar is one fixed row of slots. A language is not ambiguous but for homonyms that we
+give it on purpose: no two words and no two inflected forms look alike. So each sentence has one reading (the tests
+read sentences back), and if a translation model fails to learn, its training is at fault, not the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from pmd_lite.data.toy.meaning import NUMBERS, PLACES, TIMES, Concepts, Meaning, Phrase
-from pmd_lite.errors import UserError
+from pmd_corpora.toy.meaning import NUMBERS, PLACES, TIMES, Concepts, Meaning
 
 Script = Literal["latin", "cyrillic", "greek", "han"]
 
@@ -23,31 +22,30 @@ class Blueprint:
     """A language before a seed gives it words: its place in the long tail, its family and its grammar."""
 
     code: str
-    size: int  # sentence pairs in the real corpus it stands for
+    size: int  # sentence pairs in the real corpus that it represents
     family: str  # languages of one family grow from the same words
     order: Literal["SVO", "SOV", "VSO"]
     adjective: Literal["AN", "NA"]  # before or after its noun
     adposition: Literal["pre", "post"]  # "near the house" or "the house near"
-    morphology: Literal["suffix", "isolating"]  # endings, or words of their own, for plural, past and object
+    morphology: Literal["suffix", "isolating"]  # plural, past and object: endings, or separate words
     drift: float  # share of the family's words replaced by new ones
     shifts: int  # regular sound changes, such as every p to f
     script: Script = "latin"  # "han" is written without spaces
 
 
 class Slot(NamedTuple):
-    """One place in the row that is a sentence: whose (subject, object, place, or the sentence's own) and what."""
+    """One position in a sentence: its role (subject, object, place, or "": the whole sentence) and its kind of word."""
 
     role: str
     kind: str
 
 
 Word = tuple[str, str]  # a form and its gloss: ("kanpi", "dog-PL")
-_OPTIONAL = ("number", "adjective", "time")
 
 
 @dataclass(frozen=True)
 class Language:
-    """A grown language. `words` maps every concept to its form; the rest records what was done on purpose."""
+    """A grown language. `words` maps every concept to its form; the last three fields record what we did to it."""
 
     blueprint: Blueprint
     concepts: Concepts
@@ -59,42 +57,27 @@ class Language:
 
     @cached_property
     def space(self) -> str:
-        """What stands between two words: nothing in Han."""
+        """The text between two words: a space, or nothing in Han."""
         return "" if self.blueprint.script == "han" else " "
 
     def gloss(self, meaning: Meaning) -> list[Word]:
         """The sentence word by word, each form with what it means: [("du", "two"), ("kanpi", "dog-PL"), ...]."""
         values = _values(meaning)
-        row = self._rows[meaning.place is not None]
-        return [word for slot in row if (value := values.get(slot)) is not None for word in self._tables[slot][value]]
+        row = self.rows[meaning.place is not None]
+        return [word for slot in row if (value := values.get(slot)) is not None for word in self.tables[slot][value]]
 
     def say(self, meaning: Meaning) -> str:
         """The sentence for this meaning."""
         return self.space.join(form for form, _ in self.gloss(meaning))
 
-    def readings(self, sentence: str) -> list[Meaning]:
-        """Every meaning that `say` turns into this sentence: none, one, or several where words are homonyms."""
-        found = (_meaning(values) for row in self._rows for values in self._match(row, sentence, {}))
-        return [meaning for meaning in found if meaning is not None]
-
-    def parse(self, sentence: str) -> Meaning:
-        """The one meaning of this sentence; UserError if it has none or several."""
-        readings = self.readings(sentence)
-        if len(readings) != 1:
-            raise UserError(
-                f"{len(readings)} readings in {self.blueprint.code} for {sentence!r}; parse needs exactly one. "
-                "Use readings() for a sentence with homonyms."
-            )
-        return readings[0]
-
     @cached_property
-    def _rows(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """The grammar: the row of slots of a sentence without a place, and of one with a place."""
+    def rows(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+        """The grammar: the slots of a sentence without a place, and those of a sentence with a place, in order."""
         b = self.blueprint
 
         def phrase(role: str) -> list[Slot]:
             kinds = ("number", "adjective", "noun") if b.adjective == "AN" else ("number", "noun", "adjective")
-            # Where the object stands before the verb and has no ending, a word of its own marks it.
+            # If the object stands before the verb and has no ending, a separate word marks it.
             marked = role == "object" and b.morphology == "isolating" and b.order == "SOV"
             return [Slot(role, kind) for kind in (*kinds, *(("marker",) if marked else ()))]
 
@@ -111,8 +94,8 @@ class Language:
         return row([]), row(place)
 
     @cached_property
-    def _tables(self) -> dict[Slot, dict[object, tuple[Word, ...]]]:
-        """For each slot, the words that say each of its values."""
+    def tables(self) -> dict[Slot, dict[object, tuple[Word, ...]]]:
+        """For each slot: {its value: the words that say this value}."""
         c, say = self.concepts, self.words
         plural, past, mark = self.endings
 
@@ -143,23 +126,9 @@ class Language:
         tables[Slot("", "time")] = plain(TIMES)
         return tables
 
-    def _match(self, row: Sequence[Slot], text: str, values: dict[Slot, Any]) -> Iterator[dict[Slot, Any]]:
-        """Every way to read `text` along the row; a slot of `_OPTIONAL` may stay empty."""
-        if not row:
-            if not text:
-                yield values
-            return
-        slot, rest = row[0], row[1:]
-        if slot.kind in _OPTIONAL:
-            yield from self._match(rest, text, values)
-        for value, words in self._tables[slot].items():
-            form = self.space.join(f for f, _ in words)
-            if text == form or text.startswith(form + self.space):
-                yield from self._match(rest, text[len(form + self.space) :], {**values, slot: value})
-
 
 def _values(meaning: Meaning) -> dict[Slot, Any]:
-    """What each slot has to say; a slot that is missing stays empty."""
+    """The value of each slot that is filled; an absent slot stays empty."""
     phrases = {"subject": meaning.subject, "object": meaning.object}
     values: dict[Slot, Any] = {Slot("", "verb"): (meaning.verb, meaning.past), Slot("object", "marker"): ""}
     if meaning.time:
@@ -173,23 +142,3 @@ def _values(meaning: Meaning) -> dict[Slot, Any]:
         if phrase.adjective:
             values[Slot(role, "adjective")] = phrase.adjective
     return values
-
-
-def _meaning(values: Mapping[Slot, Any]) -> Meaning | None:
-    """The inverse of `_values`; None for a counted noun with a plural ending, which no meaning gives."""
-    phrases: dict[str, Phrase] = {}
-    for role in ("subject", "object", "place"):
-        if Slot(role, "noun") in values:
-            noun, many = values[Slot(role, "noun")]
-            number = values.get(Slot(role, "number"), 0 if many else 1)
-            if many and number > 1:
-                return None
-            phrases[role] = Phrase(noun, number, values.get(Slot(role, "adjective")))
-    verb, past = values[Slot("", "verb")]
-    place = (values[Slot("place", "adposition")], phrases["place"]) if "place" in phrases else None
-    return Meaning(phrases["subject"], verb, phrases["object"], past, place, values.get(Slot("", "time")))
-
-
-def cognates(a: Language, b: Language) -> int:
-    """How many concepts have the very same form in both languages (homonyms and all)."""
-    return sum(a.words[concept] == b.words[concept] for concept in a.concepts.all)

@@ -1,7 +1,7 @@
 """Toy corpora: a few invented languages, a long tail of sizes, English as the hub; one seed decides every byte.
 
-Made to be learnt in minutes on a laptop while showing what the paper is about: large languages and small ones that
-help each other (shared words within a family) and hinder each other (false friends). Ours; sizes after WMT-6.
+A model learns them in minutes on a laptop, and they show what the paper is about: large and small languages help each
+other (shared words within a family) and hinder each other (false friends). The idea is ours; sizes follow WMT-6.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from pmd_corpora.toy.growth import family_words, grow_language
+from pmd_corpora.toy.language import Language
+from pmd_corpora.toy.meaning import Dice, Meaning, describe, english
+from pmd_corpora.toy.world import WORLDS, ToyWorld, toy_world
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.toy.growth import family_words, grow_language
-from pmd_lite.data.toy.language import Language
-from pmd_lite.data.toy.meaning import Dice, Meaning, describe, english
-from pmd_lite.data.toy.world import WORLDS, ToyWorld, toy_world
 from pmd_lite.errors import UserError
 
 Direction = Literal["m2o", "o2m"]
 Texts = dict[str, dict[str, list[tuple[str, str]]]]
 HUB = "eng"
 __all__ = ["HUB", "WORLDS", "ToyWorld", "explain", "toy_corpus", "toy_languages", "toy_texts", "toy_world"]
-_PATIENCE = 200  # draws in a row that only repeat known sentences before we say that the world is too small
+_PATIENCE = 200  # so many draws in a row that only repeat known sentences mean: the world is too small
 
 
 def toy_languages(world: ToyWorld, seed: int = 0) -> dict[str, Language]:
@@ -57,8 +57,11 @@ class _Line(NamedTuple):
 
 
 def _lines(world: ToyWorld, languages: Mapping[str, Language], seed: int) -> dict[str, dict[str, list[_Line]]]:
-    """Every sentence of the corpus by language and split, without noise. No English sentence comes twice anywhere
-    but in valid and test, which all languages share; no foreign sentence of valid or test comes in train."""
+    """Every sentence of the corpus by language and split, without noise.
+
+    All languages share the English of valid and test; apart from that, no English sentence occurs twice. No foreign
+    sentence of valid or test occurs in train.
+    """
     concepts, sizes, used = world.concepts, world.sizes, set[str]()
 
     def fresh(dice: Dice) -> tuple[Meaning, str]:
@@ -95,9 +98,9 @@ def _lines(world: ToyWorld, languages: Mapping[str, Language], seed: int) -> dic
 def toy_texts(world: ToyWorld, seed: int = 0, direction: Direction = "m2o") -> Texts:
     """The sentences of a world: {pair: {"train" | "valid" | "test": [(src, trg), ...]}}, largest pair first.
 
-    Pairs are named "fra-eng" in M2O and "eng-fra" in O2M, which has the same sentences turned round. Noise, if any,
-    falls on the training targets, so on the other side in O2M. Valid and test have the same English in every pair,
-    and none of it is ever in train.
+    Pairs are named "fra-eng" in M2O and "eng-fra" in O2M, which has the same sentences with sides swapped. Noise
+    changes the training targets: English in M2O, the other language in O2M. Valid and test have the same English in
+    every pair, and train has none of it.
     """
     if direction not in ("m2o", "o2m"):
         raise UserError(f"The direction of a toy corpus is {direction!r}; it must be 'm2o' or 'o2m'.")
@@ -117,7 +120,7 @@ def toy_texts(world: ToyWorld, seed: int = 0, direction: Direction = "m2o") -> T
 def _noisy(
     world: ToyWorld, language: Language, splits: Mapping[str, list[_Line]], direction: Direction, dice: Dice
 ) -> list[_Line]:
-    """The training lines with random words in their targets, which never become a held-out target by chance."""
+    """The training lines with random words in their targets; no target becomes a held-out one by chance."""
     m2o = direction == "m2o"
     vocabulary = language.concepts.all if m2o else tuple(language.words.values())
     space = " " if m2o else language.space
@@ -141,7 +144,7 @@ def toy_corpus(
     Args:
         world: a name in `WORLDS`, or a `ToyWorld`.
         seed: same seed, same bytes on every platform; another seed, other words and other sentences.
-        direction: "m2o" (into English) or "o2m" (the same sentences, out of English).
+        direction: "m2o" (into English) or "o2m" (the same sentences, from English).
         overrides: fields of `ToyWorld` to change.
     Raises:
         UserError: an unknown world or field, or a value out of range.
@@ -151,7 +154,7 @@ def toy_corpus(
         chosen.name,
         toy_texts(chosen, seed, direction),
         licence="CC0-1.0",
-        source=f"invented languages of pmd_lite.data.toy, seed {seed}, {chosen!r}",
+        source=f"invented languages of pmd_corpora.toy, seed {seed}, {chosen!r}",
     )
 
 
@@ -165,17 +168,17 @@ def explain(
 ) -> str:
     """Sentence i of a split, as text to print: its meaning, its English, and each language word by word.
 
-    With a pair ("fra-eng" or "eng-fra") only its language is shown, and `split` may be "train"; train sentences are
-    shown without noise. Without one, all languages are shown, on a valid or test sentence they share.
+    With a pair ("fra-eng" or "eng-fra"), the text shows only its language, and `split` may be "train"; it shows train
+    sentences without noise. Without a pair, it shows all languages, for a valid or test sentence that they share.
     """
     chosen = toy_world(world)
     languages = toy_languages(chosen, seed)
     if pair is None and split == "train":
-        raise UserError("Each pair has training sentences of its own: name a pair, or choose valid or test.")
+        raise UserError("Each pair has its own training sentences: name a pair, or choose valid or test.")
     code = next(iter(languages)) if pair is None else pair.removesuffix(f"-{HUB}").removeprefix(f"{HUB}-")
     if code not in languages:
         raise UserError(f"There is no pair {pair!r} in toy world {chosen.name!r}; languages: {', '.join(languages)}.")
-    if split != "train":  # how much there is to train on does not move valid and test, so leave it out
+    if split != "train":  # valid and test do not depend on the size of train, so do not make it
         chosen = replace(chosen, head=1, minimum=1)
     lines = _lines(chosen, languages, seed)[code].get(split, [])
     if not 0 <= i < len(lines):
@@ -194,5 +197,5 @@ def explain(
 
 
 def _width(text: str) -> int:
-    """Columns of a fixed-width screen: Han signs take two."""
+    """Width on a screen with a fixed-width font, in columns: a Han sign takes two."""
     return sum(2 if unicodedata.east_asian_width(sign) == "W" else 1 for sign in text)

@@ -1,8 +1,8 @@
 """Meanings: what a toy sentence says, before any language says it, and how English says it.
 
-A meaning is one frame: somebody does (or did) something to something, perhaps in some place, perhaps at some time.
-English is the hub of every toy corpus and the only side with irregular forms (sold, children, she sees). The word
-lists below are the whole of its vocabulary; a world uses the first so many words of each.
+A meaning is one frame: a subject does (or did) something to an object, perhaps in a place, perhaps at a time. English
+is the hub of every toy corpus and the only language with irregular forms (sold, children, she sees). The word lists
+below are its whole vocabulary; a world uses the first words of each list.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOUNS = """
     arrow bow spear violin flute trumpet harp pencil brush picture statue toy doll kite ball
 """
 NOUNS = tuple(_NOUNS.split())
-# base form, and after a colon its past where the rule "-ed" does not give it
+# base form; after a colon its past, if the rule "-ed" does not give it
 _VERBS = """
     see:saw find:found follow carry like paint sell:sold buy:bought lose:lost hide:hid draw:drew bring:brought
     forget:forgot watch wash repair open close steal:stole push lift count visit praise
@@ -62,9 +62,9 @@ _IRREGULAR_PLURALS = {
 class Dice:
     """Random choices with the same stream on every platform and every Python version.
 
-    Python promises that `random()` of a `random.Random` seeded with an integer never changes, and nothing of the kind
-    for `choice`, `shuffle` and `sample`; so those are built here, on `random()` alone. Every label opens a stream of
-    its own: one language more, or a longer training set, moves nobody else's words.
+    Python promises that `random()` of a `random.Random` with an integer seed never changes. It does not promise that
+    for `choice`, `shuffle` and `sample`, so we build them here from `random()` alone. Every label has its own stream:
+    one more language, or a longer training set, does not change the words of others.
     """
 
     def __init__(self, seed: int, *label: str) -> None:

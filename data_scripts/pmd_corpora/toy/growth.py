@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pmd_lite.data.toy.language import Blueprint, Language, Script
-from pmd_lite.data.toy.meaning import Concepts, Dice
+from pmd_corpora.toy.language import Blueprint, Language, Script
+from pmd_corpora.toy.meaning import Concepts, Dice
 from pmd_lite.errors import UserError
 
 _ONSETS = (*"ptkbdgmnlrsvzfh", "st", "tr", "kl", "br")
@@ -22,8 +22,8 @@ _SCRIPTS: Mapping[str, dict[int, int]] = {
     "greek": str.maketrans(_LETTERS, "αβδεφγχικλμνοπρστυψζ"),
     "han": {},
 }
-# A Han word is one sign, or a sign of a second set and then any sign of either: so no word begins another, and a
-# sentence without spaces can be cut in one way only. The three particles are no word's sign.
+# A Han word is one sign of the first set, or a sign of the second set and then any sign. So no word is the beginning of
+# another word, and a sentence without spaces can be cut in one way only. No word contains one of the three particles.
 _PARTICLES = ("们", "了", "把")
 _HAN = [sign for sign in map(chr, range(0x4E00, 0x5080, 4)) if sign not in _PARTICLES]
 _HAN_ALONE, _HAN_FIRST = _HAN[:110], _HAN[110:]
@@ -42,7 +42,7 @@ def _new_word(dice: Dice, script: Script) -> str:
 def family_words(concepts: Sequence[str], script: Script, dice: Dice) -> dict[str, str]:
     """The words of a family's common ancestor, one different form for each concept, in Latin letters or Han signs."""
     words: dict[str, str] = {}
-    taken: set[str] = set()  # only ever asked, never walked: its order does not matter
+    taken: set[str] = set()  # we only ask what it contains, so its order does not matter
     for concept in concepts:
         word = _new_word(dice, script)
         while word in taken:
@@ -55,7 +55,7 @@ def family_words(concepts: Sequence[str], script: Script, dice: Dice) -> dict[st
 def _descend(b: Blueprint, ancestor: Mapping[str, str], dice: Dice) -> dict[str, str]:
     """The family's words after drift, sound changes and script.
 
-    A word that would fall together with another resists the sound changes; if that does not help, it is replaced.
+    A word that would become the same as another one keeps its sounds; if that does not help, a new word replaces it.
     """
     changes = dice.sample(_SOUND_CHANGES, b.shifts)
     script = _SCRIPTS[b.script]
@@ -74,7 +74,7 @@ def _descend(b: Blueprint, ancestor: Mapping[str, str], dice: Dice) -> dict[str,
 
 
 def _endings(b: Blueprint, concepts: Concepts, words: Mapping[str, str], dice: Dice) -> tuple[str, str, str]:
-    """Plural, past and object endings (or words) with which no inflected form looks like any other."""
+    """Plural, past and object endings (or words) that make all inflected forms different from each other."""
     if b.script == "han":
         return _PARTICLES
     roots = dict.fromkeys(words.values())
@@ -111,10 +111,10 @@ def grow_language(
 
     Args:
         ancestor: the words of its family (`family_words`).
-        homonyms: pairs of nouns that get one form: which of the two was meant cannot be known. At most half as many
-            as there are nouns that are no false friends.
+        homonyms: pairs of nouns that get one form, so the form does not tell which noun is meant. At most half as many
+            as there are nouns that are not false friends.
         rival: a language whose nouns lend their forms to nouns of another meaning here.
-        false_friends: how many nouns borrow such a form; UserError if the rival has not so many to lend.
+        false_friends: how many nouns borrow such a form; UserError if the rival has too few to lend.
     """
     words = _descend(blueprint, ancestor, dice)
     borrowed: list[tuple[str, str]] = []

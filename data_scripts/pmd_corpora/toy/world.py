@@ -1,4 +1,4 @@
-"""What can be chosen about a toy corpus: who speaks in it, how unequal they are, how hard it is to learn."""
+"""The settings of a toy corpus: its languages, how unequal their sizes are, how hard it is to learn."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from pmd_lite.data.toy.language import Blueprint, Script
-from pmd_lite.data.toy.meaning import ADJECTIVES, NOUNS, VERBS, Concepts, Dice
+from pmd_corpora.toy.language import Blueprint, Script
+from pmd_corpora.toy.meaning import ADJECTIVES, NOUNS, VERBS, Concepts, Dice
 from pmd_lite.errors import UserError
 
-# WMT-6 of the paper: its sizes, its order and the part each language plays. fra, deu and ron are relatives, so are est
-# and tur.
+# After WMT-6 of the paper: its sizes, its order and the role of each language. fra, deu and ron are one family; est and
+# tur are another.
 SIX = (
     Blueprint("fra", 3_000_000, "A", "SVO", "NA", "pre", "suffix", drift=0.05, shifts=1),
     Blueprint("deu", 1_500_000, "A", "SVO", "AN", "pre", "suffix", drift=0.30, shifts=3),
@@ -30,8 +30,8 @@ def grown_cast(n: int) -> tuple[Blueprint, ...]:
     """A cast of n languages in about sqrt(n) families, the largest first, the same for every seed.
 
     Sizes fall evenly on the log scale from WMT-6's largest to its smallest. Relatives share the first two letters of
-    their codes and their script (Latin, Cyrillic or Greek, all with spaces: Han is left to the six, because BLEU of
-    text without spaces needs to know the language); most of them share the grammar of their family too.
+    their codes and their script: Latin, Cyrillic or Greek, all with spaces. (Only the six use Han, because BLEU of text
+    without spaces needs to know the language.) Most relatives share the grammar of their family too.
     """
     dice = Dice(n, "cast")
     families = max(math.ceil(n / 26), round(math.sqrt(n)))
@@ -66,20 +66,20 @@ def grown_cast(n: int) -> tuple[Blueprint, ...]:
 
 @dataclass(frozen=True)
 class ToyWorld:
-    """Everything about a toy corpus but its seed. A field out of range raises UserError."""
+    """Everything about a toy corpus except its seed. A field out of range raises UserError."""
 
     name: str = "toy"
-    cast: Literal["six"] | int = "six"  # "six": WMT-6's six languages; a number: so many languages grown in families
+    cast: Literal["six"] | int = "six"  # "six": WMT-6's six languages; a number: that many languages, grown in families
     head: int = 6000  # training pairs of the largest language
-    beta: float = 0.5  # a language of N real pairs gets head * (N / 3,000,000) ** beta: 1 as in WMT-6, 0 all alike
-    minimum: int = 50  # but no fewer than this
+    beta: float = 0.5  # a language of N real pairs gets head * (N / 3,000,000) ** beta: 1 as in WMT-6, 0 all equal
+    minimum: int = 50  # at least this many training pairs for each language
     held: int = 300  # sentences in valid, and as many in test; the same meanings in every language
     nouns: int = 56  # size of the lexicon, with verbs and adjectives (14 small words come on top)
     verbs: int = 24
     adjectives: int = 10
-    zipf: float = 0.0  # the noun, verb, adjective of rank r has weight r ** -zipf: 0 all alike, 1 as in real text
+    zipf: float = 0.0  # the noun, verb, adjective of rank r has weight r ** -zipf: 0 all equal, 1 as in real text
     homonyms: int = 4  # pairs of nouns with one form, in the larger two thirds of the languages: no BLEU of 100
-    false_friends: int = 4  # nouns of each smaller language whose form means another thing in a large one of its script
+    false_friends: int = 4  # nouns of each smaller language whose form has another meaning in a large one of its script
     noise: float = 0.0  # chance that a word of a training target is replaced by any word of the vocabulary
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class ToyWorld:
 
 WORLDS: Mapping[str, ToyWorld] = {
     "toy": ToyWorld(),
-    "longtail": ToyWorld(  # learned in a minute, and its two smallest languages overfit: what lesson 00 needs
+    "longtail": ToyWorld(  # lesson 00: a model learns it in a minute and overfits its two smallest languages
         name="longtail", head=2000, beta=0.8, minimum=30, nouns=40, verbs=16, adjectives=8, zipf=0.5
     ),
     "hard": ToyWorld(name="hard", beta=0.7),  # a longer tail: 6000 down to 68 pairs instead of 245
@@ -137,7 +137,7 @@ WORLDS: Mapping[str, ToyWorld] = {
 
 
 def toy_world(world: str | ToyWorld = "toy", **overrides: object) -> ToyWorld:
-    """A world of `WORLDS` (or one of your own) with some fields changed; UserError for a name or field unknown."""
+    """A world of `WORLDS` (or one of your own) with some fields changed; UserError for an unknown name or field."""
     if isinstance(world, str):
         if world not in WORLDS:
             raise UserError(f"There is no toy world {world!r}; choose one of {', '.join(WORLDS)}.")

@@ -1,4 +1,4 @@
-"""Checks that every section of the configuration makes of its fields."""
+"""Checks of the values of fields, which every section of the configuration uses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from pmd_lite.errors import UserError
 
 
 def check(ok: bool, what: str, remedy: str) -> None:
-    """Raises UserError unless ok."""
+    """Raise UserError with the text `what: remedy` unless ok."""
     if not ok:
         raise UserError(f"{what}: {remedy}")
 
 
 def check_kinds(config: Any, *, at_least: Mapping[str, float] | None = None) -> None:
-    """Every field has the kind of value its type names: a word of a Literal, a whole number, a number, yes or no."""
+    """Raise UserError unless every field has a value of its type: a word of a Literal, an int, a float or a bool.
+
+    at_least: {field: its smallest allowed value}.
+    """
     for name, hint in typing.get_type_hints(type(config)).items():
         value, parts = getattr(config, name), typing.get_args(hint)
         if type(None) in parts:

@@ -8,21 +8,23 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmd_lite.data.toy import Texts, explain, toy_corpus, toy_languages, toy_texts
-from pmd_lite.data.toy import corpus as toy
-from pmd_lite.data.toy.corpus import WORLDS, ToyWorld, toy_world
-from pmd_lite.data.toy.growth import family_words, grow_language
-from pmd_lite.data.toy.language import Blueprint, Language, cognates
-from pmd_lite.data.toy.meaning import ADJECTIVES, NOUNS, VERBS, Concepts, Dice, Meaning, Phrase, english
-from pmd_lite.data.toy.world import LARGEST_CAST, grown_cast
+from pmd_corpora.toy import Texts, explain, toy_corpus, toy_languages, toy_texts
+from pmd_corpora.toy import corpus as toy
+from pmd_corpora.toy.corpus import WORLDS, ToyWorld, toy_world
+from pmd_corpora.toy.growth import family_words, grow_language
+from pmd_corpora.toy.language import Blueprint, Language, Slot
+from pmd_corpora.toy.meaning import ADJECTIVES, NOUNS, VERBS, Concepts, Dice, Meaning, Phrase, english
+from pmd_corpora.toy.world import LARGEST_CAST, grown_cast
 from pmd_lite.errors import UserError
 
 SIX = ["fra", "deu", "zho", "est", "ron", "tur"]
@@ -48,12 +50,64 @@ def draw(world: ToyWorld, n: int, label: str = "") -> list[Meaning]:
     return [world.concepts.draw(dice) for _ in range(n)]
 
 
+# ---------------------------------------------------------------- reading a sentence back: the inverse of Language.say
+
+
+def readings(language: Language, sentence: str) -> list[Meaning]:
+    """Every meaning that `say` turns into this sentence: none, one, or several where words are homonyms."""
+    parsed = (meaning_of(values) for row in language.rows for values in matches(language, row, sentence, {}))
+    return [meaning for meaning in parsed if meaning is not None]
+
+
+def parse(language: Language, sentence: str) -> Meaning:
+    """The one meaning of this sentence; ValueError if it has none or several."""
+    (meaning,) = readings(language, sentence)
+    return meaning
+
+
+def matches(
+    language: Language, row: Sequence[Slot], text: str, values: dict[Slot, Any]
+) -> Iterator[dict[Slot, Any]]:  # fmt: skip
+    """Every way to read `text` along the row of slots; number, adjective and time may be absent."""
+    if not row:
+        if not text:
+            yield values
+        return
+    slot, rest = row[0], row[1:]
+    if slot.kind in ("number", "adjective", "time"):
+        yield from matches(language, rest, text, values)
+    for value, words in language.tables[slot].items():
+        form = language.space.join(word for word, _ in words)
+        if text == form or text.startswith(form + language.space):
+            yield from matches(language, rest, text[len(form + language.space) :], {**values, slot: value})
+
+
+def meaning_of(values: Mapping[Slot, Any]) -> Meaning | None:
+    """The meaning with these values; None for a counted noun with a plural ending, which no meaning gives."""
+    phrases: dict[str, Phrase] = {}
+    for role in ("subject", "object", "place"):
+        if Slot(role, "noun") in values:
+            noun, many = values[Slot(role, "noun")]
+            number = values.get(Slot(role, "number"), 0 if many else 1)
+            if many and number > 1:
+                return None
+            phrases[role] = Phrase(noun, number, values.get(Slot(role, "adjective")))
+    verb, past = values[Slot("", "verb")]
+    place = (values[Slot("place", "adposition")], phrases["place"]) if "place" in phrases else None
+    return Meaning(phrases["subject"], verb, phrases["object"], past, place, values.get(Slot("", "time")))
+
+
+def cognates(a: Language, b: Language) -> int:
+    """How many concepts have the very same form in both languages (homonyms and all)."""
+    return sum(a.words[concept] == b.words[concept] for concept in a.concepts.all)
+
+
 # ---------------------------------------------------------------- one seed decides every byte
 
 
 def test_same_seed_same_bytes_in_other_processes() -> None:
     code = (
-        "import hashlib, json; from pmd_lite.data.toy.corpus import *;"
+        "import hashlib, json; from pmd_corpora.toy.corpus import *;"
         "t = toy_texts(toy_world('hard', head=200, held=20, zipf=1.0, noise=0.1), seed=7);"
         "print(hashlib.sha256(json.dumps(t, ensure_ascii=False).encode('utf-8')).hexdigest())"
     )
@@ -134,7 +188,7 @@ def test_held_out_meanings_are_never_trained_on() -> None:
     """As above on the meanings themselves, recovered from the foreign side: "the fish" may be one or many."""
     texts, languages = toy_texts(PLAIN, 5), toy_languages(PLAIN, 5)
     said = {
-        code: {s: [languages[code].parse(f) for f, _ in texts[f"{code}-eng"][s]] for s in ("train", "valid", "test")}
+        code: {s: [parse(languages[code], f) for f, _ in texts[f"{code}-eng"][s]] for s in ("train", "valid", "test")}
         for code in ("fra", "zho", "tur")
     }
     held = said["fra"]["valid"] + said["fra"]["test"]
@@ -230,23 +284,21 @@ def test_grammar_by_hand(grammar: tuple[str, ...], sentence: str) -> None:
     )
     expected = sentence.replace("-", "").replace("·", "")
     assert language.say(meaning) == expected
-    assert language.readings(expected) == [meaning]
+    assert readings(language, expected) == [meaning]
 
 
 def test_what_is_no_sentence_has_no_reading() -> None:
     language = by_hand("SVO", "AN", "pre", "suffix")
-    assert language.readings("dog see catm") != []
+    assert readings(language, "dog see catm") != []
     for text in ("", "dog", "dog see cat", "see dog catm", "two dogs see catm", "dog see catm near", "dog  see catm"):
-        assert language.readings(text) == []
-    with pytest.raises(UserError, match="0 readings"):
-        language.parse("dog see cat")
+        assert readings(language, text) == []
 
 
 @pytest.mark.parametrize("code", SIX)
 def test_round_trip(code: str) -> None:
     language = toy_languages(PLAIN, 0)[code]
     for meaning in draw(PLAIN, 50):
-        assert english(language.parse(language.say(meaning))) == english(meaning)
+        assert english(parse(language, language.say(meaning))) == english(meaning)
 
 
 @settings(max_examples=15, deadline=None)
@@ -256,7 +308,7 @@ def test_without_homonyms_every_sentence_has_one_reading(seed: int, cast: int, n
     world = ToyWorld(cast=cast, nouns=nouns, verbs=64, adjectives=40, homonyms=0, false_friends=4 if nouns > 8 else 0)
     for language in toy_languages(world, seed).values():
         for meaning in draw(world, 3, str(seed)):
-            assert language.readings(language.say(meaning)) == [meaning]
+            assert readings(language, language.say(meaning)) == [meaning]
 
 
 # ---------------------------------------------------------------- lexicons
@@ -324,9 +376,7 @@ def test_homonyms_make_two_english_words_one_form() -> None:
         Meaning(Phrase(n, 1, None), "see", Phrase("rope", 1, None), True, None, None) for n in (one, other)
     )
     assert fra.say(first) == fra.say(second) and english(first) != english(second)
-    assert {first, second} <= {*fra.readings(fra.say(first))}
-    with pytest.raises(UserError, match="readings"):
-        fra.parse(fra.say(first))
+    assert {first, second} <= {*readings(fra, fra.say(first))}
 
 
 def test_only_zho_has_no_spaces(default: Texts) -> None:
