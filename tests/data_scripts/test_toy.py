@@ -105,6 +105,7 @@ def cognates(a: Language, b: Language) -> int:
 # ---------------------------------------------------------------- one seed decides every byte
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_in_other_processes() -> None:
     code = (
         "import hashlib, json; from pmd_corpora.toy.corpus import *;"

@@ -187,6 +187,7 @@ def test_more_than_ten_points_carry_numbers(put: Put, tmp_path: Path) -> None:
     assert [row[:2] for row in standing_table(found).rows][10] == [11, "tau=11"]
 
 
+@pytest.mark.slow
 def test_the_widget_follows_its_controls(put: Put, tmp_path: Path) -> None:
     put("a1", (40.0, 10.0), method="tau=1", loss=3.0)
     put("a2", (42.0, 12.0), method="tau=1", loss=3.0, seed=2)

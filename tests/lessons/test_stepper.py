@@ -169,6 +169,7 @@ def assert_readable(fig: LessonFigure) -> None:
 
 
 # ---------------------------------------------------------------- tests
+@pytest.mark.slow
 def test_a_real_run_is_replayed(trained: Run) -> None:
     assert_log_is_right(trained)
     log = SearchLog.of(trained.path)  # a path will do
@@ -254,6 +255,7 @@ def test_weights_at_the_ends_stay_in_the_picture(tiny_corpus: Corpus, tmp_path: 
     assert_readable(SearchLog.of(run).figure(0, 9))
 
 
+@pytest.mark.slow
 def test_the_buttons_and_the_slider_move_and_the_text_moves_along(trained: Run) -> None:
     box = search_stepper(trained)
     _, above, below, picture = box.children

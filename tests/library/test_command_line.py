@@ -108,6 +108,7 @@ def test_evaluate_again_gives_the_same_scores(place: Path, capsys: pytest.Captur
     assert "signature: nrefs:1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_data_writes_and_shows_a_toy_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "toy", "--out", str(tmp_path / "toy"), "--direction", "o2m"]) == 0
     out = capsys.readouterr().out

@@ -281,6 +281,7 @@ def pdf_string(raw: bytes) -> str:
     return re.sub(rb"\\(.)", rb"\1", plain, flags=re.DOTALL).decode("utf-16")
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_bytes_without_pyplot(tmp_path: Path) -> None:
     code = (
         "import sys; from pmd_lite.figures import plots; from pmd_lite.figures.style import save_figure\n"

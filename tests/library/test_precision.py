@@ -71,6 +71,7 @@ def test_the_switch_is_put_back_also_after_an_error() -> None:
     assert torch.get_float32_matmul_precision() == before
 
 
+@pytest.mark.slow
 def test_training_by_the_other_route_is_the_same_up_to_rounding(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +97,7 @@ def test_training_by_the_other_route_is_the_same_up_to_rounding(
                 torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_the_route_it_began_with(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

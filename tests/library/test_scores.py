@@ -316,6 +316,7 @@ def compared(korean: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "out"
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_without_it(compared: Path, tmp_path: Path) -> None:
     """Means over Korean are "-", the differences of the other group stay as they were."""
     found = Comparison(shutil.copytree(compared, tmp_path / "out"))

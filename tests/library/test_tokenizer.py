@@ -313,6 +313,7 @@ def digest_of_a_trained_model() -> str:
     return sha256(train_tokenizer(text, TokenizerConfig(vocab_size=50)).models["joint"]).hexdigest()
 
 
+@pytest.mark.slow
 def test_same_bytes_in_another_process_and_not_a_word_on_stderr() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}  # another order of its sets
     command = [sys.executable, "-c", SCRIPT]

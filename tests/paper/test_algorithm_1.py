@@ -167,6 +167,7 @@ def test_batch_order_does_not_change_the_gradient(make_trainer: MakeTrainer, tin
     torch.testing.assert_close(gradient(rows), gradient(rows[::-1].copy()), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_three_students_teach_each_other(make_trainer: MakeTrainer) -> None:
     """N > 2 without new code: each learns from the mean of the two others, and all get searched."""
     trainer = make_trainer("auto-pmd", samplers=["tau=1", "tau=5", "tau=inf"])

@@ -7,7 +7,7 @@ import dataclasses
 import io
 import itertools
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from tests.paper.test_resume import assert_same
 EVERY_SAMPLER = [*SAMPLERS, "tau=1", "tau"]
 DISTILLED = [name for name, row in METHODS.items() if row.distiller is not NoDistillation]
 PAIRS = 6
+QUICK = ("auto-pmd", "lssd", "multidds-s")
 
 # 15 updates are five epochs of three; no evaluation falls on a stop. The learning rate is so high that dev losses go up
 # and down, which is what LSSD waits for.
@@ -48,6 +49,11 @@ SETTINGS: dict[str, Any] = {
     "md_every": 4, "md_criterion": "loss",
 }  # fmt: skip
 STOPS = (5, 11)
+
+
+def mostly_slow(names: Iterable[str]) -> list[Any]:
+    """All of them, but `make test-fast` takes only those in QUICK: together these trainings are a minute."""
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -208,7 +214,7 @@ def decides(strategy: Sampler | Distiller) -> bool:
     return type(strategy).update not in (BaseSampler.update, BaseDistiller.update)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_probabilities_and_weights_stay_what_they_are(whole: Whole, name: str) -> None:
     """Finite, not negative, and probabilities sum to 1: at every update of a run."""
     record = whole(name)
@@ -222,7 +228,7 @@ def test_probabilities_and_weights_stay_what_they_are(whole: Whole, name: str) -
         assert bool(alpha.isfinite().all()) and 0 <= float(alpha.min()) <= float(alpha.max()) <= 1
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_what_a_run_costs(whole: Whole, name: str) -> None:
     """3 forward passes a training token, 1 for each teacher that is listened to, 1 a dev token and evaluation.
 
@@ -257,7 +263,7 @@ def stopped(trainer: Trainer, step: int) -> None:
         trainer.run()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_a_run_that_was_stopped_twice_ends_in_the_same_bits(
     whole: Whole, make_trainer: MakeTrainer, originals: list[Transformer], found: Resources, tmp_path: Path, name: str
 ) -> None:
@@ -310,7 +316,7 @@ def plain(make_trainer: MakeTrainer, found: Resources, name: str) -> Trainer:
     return PLAIN[key]
 
 
-@pytest.mark.parametrize("name", DISTILLED)
+@pytest.mark.parametrize("name", mostly_slow(DISTILLED))
 def test_weight_0_is_bitwise_plain_training(
     whole: Whole, make_trainer: MakeTrainer, found: Resources, name: str
 ) -> None:
@@ -324,7 +330,7 @@ def test_weight_0_is_bitwise_plain_training(
     assert list(differences(expected, with_weight)) != [], "with a weight the bits differ"
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", mostly_slow(SAMPLERS))
 def test_a_sampler_draws_in_company_as_it_does_alone(
     make_trainer: MakeTrainer, whole: Whole, found: Resources, name: str
 ) -> None:
@@ -338,7 +344,7 @@ def test_a_sampler_draws_in_company_as_it_does_alone(
 # ---------------------------------------------------------------- teachers are left alone
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_an_update_of_a_student_touches_no_teacher(whole: Whole, name: str) -> None:
     """Neither weights nor gradients nor mode nor flags; and teachers that stand still do so from first to last."""
     record = whole(name)

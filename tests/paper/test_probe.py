@@ -329,6 +329,7 @@ def greedy(model: Transformer, encoded: EncodedCorpus, pair: int, limit: int) ->
     return found
 
 
+@pytest.mark.slow
 def test_a_dev_score_is_the_bleu_of_greedy_translations(make_trainer: MakeTrainer) -> None:
     trainer = trained(
         make_trainer, 60, "tau=inf", d_model=32, ffn=64, lr=1e-2, warmup=20, tokens=800, dropout=0.0,

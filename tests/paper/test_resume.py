@@ -133,6 +133,7 @@ def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
     assert_same(whole, broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{"fidelity": "released", "rollback": True}, {"fidelity": "released"}])
 def test_released_fidelity_resumes_to_the_same_bits(
     make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
@@ -161,6 +162,7 @@ def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -
     assert second.clock.step == 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path: Path) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     make_trainer("auto-pmd", path=whole).run()
