@@ -75,7 +75,7 @@ def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
     if fp32 > 1:
         return Precision(onednn=True, why=f"auto: fp32 through oneDNN, exact and {onednn:.1f} times as fast here")
     if exact:
-        return Precision(why=f"auto: fp32; oneDNN is no faster here ({onednn:.1f} times the default's speed)")
+        return Precision(why=f"auto: fp32; oneDNN is not faster here ({onednn:.1f} times the default's speed)")
     return Precision(why=f"auto: fp32; oneDNN would compute with less precision here (relative error {error:.0e})")
 
 

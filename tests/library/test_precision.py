@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
     ("error", "speedup", "bf16", "expected", "says"),
     [
         (4e-7, 2.3, 0.1, (True, None), "exact and 2.3 times as fast"),
-        (4e-7, 1.0, 0.1, (False, None), "no faster"),
+        (4e-7, 1.0, 0.1, (False, None), "not faster"),
         (3e-3, 4.0, 1.9, (False, None), "less precision"),  # a processor that computes it in bf16
         (float("nan"), 3.0, 1.0, (False, None), "less precision"),
         (3e-3, 4.0, 2.1, (False, torch.bfloat16), "bf16, in which products are 2.1 times as fast"),
