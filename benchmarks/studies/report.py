@@ -17,7 +17,7 @@ from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.significance import Difference, paired_bootstrap
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.comparisons import frontier_many
-from pmd_lite.figures.plots import save_figure
+from pmd_lite.figures.style import save_figure
 
 MOST_MARKS = 14  # systems on one plane
 

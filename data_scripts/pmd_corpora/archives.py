@@ -186,7 +186,7 @@ def text_lines(stream: BinaryIO, where: str) -> Iterator[str]:
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
-            what = f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is no UTF-8"
+            what = f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is not UTF-8"
             raise UserError(f"{where}:{number}: {what}. Convert the text to UTF-8.") from error
 
 

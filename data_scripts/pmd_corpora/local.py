@@ -20,7 +20,7 @@ from pathlib import Path
 from pmd_corpora.clusters import Pair, cut_corpus
 from pmd_corpora.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
-from pmd_lite.data.reading import split_pair
+from pmd_lite.data.reading import checked_pair
 from pmd_lite.errors import UserError
 
 _TMX = re.compile(r".*\.tmx(?:\.gz)?", re.IGNORECASE)
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _read_all(inputs: Sequence[Path], pairs: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
     """pair -> its sentence pairs, and notes, from files of all kinds in the order given."""
     for pair in pairs:
-        split_pair(pair, "--pair")
+        checked_pair(pair, "--pair")
     texts: dict[str, Rows] = {}
     notes: list[str] = []
     for name, files in _group(inputs):

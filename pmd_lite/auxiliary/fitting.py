@@ -1,4 +1,4 @@
-"""Whether a finished run can stand in for one that a method takes from elsewhere: what must be alike, and why.
+"""Whether a finished run can serve as an auxiliary run of a method: what must be equal, and why.
 
 Always: the method with its samplers, the corpus (texts, pairs and their direction), the weights it started from. The
 rest depends on what is read from the run:
@@ -28,7 +28,7 @@ def unfit(
     run: Run, method: str, samplers: Sequence[str], fingerprint: str, config: Config, start: str | None, tokenizer: str,
     reads: Sequence[Reads],
 ) -> list[str]:  # fmt: skip
-    """What keeps `run` from standing in for the wanted one, each in words that name it; [] if nothing does.
+    """The reasons why `run` cannot serve as the wanted one, in words; [] if it can.
 
     method, samplers, config: of the wanted run. fingerprint, tokenizer: of its corpus and tokenizer. start: sha256 of
     the weights it starts from, None for random ones. reads: what is taken from it.
@@ -38,7 +38,7 @@ def unfit(
     why = _unlike("method", run.method.name, method)
     why += _unlike("samplers", _spelt(run.method.samplers, run.config), _spelt(samplers, config))
     why += ["its corpus differs"] * (run.corpus["fingerprint"] != fingerprint)
-    why += ["it has another start (init)"] * ((run.dir.config.get("init") or {}).get("sha256") != start)
+    why += ["it started from other weights (init)"] * ((run.dir.config.get("init") or {}).get("sha256") != start)
     if reads != ("weights",):
         why += ["its tokenizer differs"] * (run.tokenizer.fingerprint != tokenizer)
     if "losses" in reads:

@@ -1,8 +1,8 @@
-"""What a method takes from other runs: found among finished ones, or trained by the same `train()`, and read.
+"""What a method takes from other runs: find them among finished runs or train them with `train()`, and read them.
 
-chi-IBR needs the training loss of a tau=1 run, Multi-Distill and CCL-M need a bilingual model of every pair, LSMD the
-weights that an Auto-PMD run ended with. `auxiliary.json` in the run directory remembers which runs were used. What
-makes a finished run fit is said in `fitting.py`.
+chi-IBR needs the training loss of a tau=1 run; Multi-Distill and CCL-M need a bilingual model of every pair; LSMD needs
+the final weights of an Auto-PMD run. `auxiliary.json` in the run directory remembers which runs were used. `fitting.py`
+decides whether a finished run fits.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ Train = Callable[..., Run]
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """One auxiliary run: where it goes in the run directory, and what `train` is called with."""
+    """One auxiliary run: its place in the run directory, and the arguments of `train`."""
 
     key: str
     corpus: Corpus
     method: str
     config: Config
     start: str | None = None
-    """sha256 of the imported weights it starts from; None: random ones."""
+    """sha256 of the imported weights from which it starts; None: random weights."""
     tokenizer: str = ""
-    """Fingerprint of the tokenizer it has, which is that of the run that takes from it."""
+    """Fingerprint of its tokenizer, which is the tokenizer of the main run."""
     reads: tuple[Reads, ...] = ("losses",)
-    """What is taken from it."""
+    """What the main run reads from it."""
     samplers: tuple[str, ...] | None = None
-    """Other samplers than the method's own."""
+    """Samplers in place of the method's own."""
 
     def unfit(self, run: Run) -> list[str]:
-        """Why a run cannot stand in for this one, in words; [] if it can."""
+        """The reasons why a run cannot serve as this one, in words; [] if it can."""
         samplers = self.samplers or get_method(self.method).samplers
         return unfit(run, self.method, samplers, self.corpus.fingerprint, self.config, self.start, self.tokenizer,
                      self.reads)  # fmt: skip
@@ -66,7 +66,7 @@ class Wanted:
 def wanted(
     row: Method, corpus: Corpus, config: Config, encoded: EncodedCorpus, start: str | None = None
 ) -> list[Wanted]:  # fmt: skip
-    """The auxiliary runs of a method, in the order in which they are trained, all from `start` (see `Wanted`)."""
+    """The auxiliary runs of a method, in the order of their training, all from `start` (see `Wanted`)."""
     needs = needed_runs(row.samplers, row.distiller, config)
     single = dataclasses.replace(config, train=dataclasses.replace(config.train, turns="in-turn"))  # one student alone
     runs: list[Wanted] = []
@@ -90,7 +90,7 @@ def bilingual(
     corpus: Corpus, config: Config, encoded: EncodedCorpus, start: str | None = None,
     reads: tuple[Reads, ...] = ("losses",),
 ) -> list[Wanted]:  # fmt: skip
-    """A tau=1 run for each pair alone, as long as `bilingual_config` says."""
+    """A tau=1 run for each single pair, with the length of `bilingual_config`."""
     batches = [round_of(split, config.train.tokens).batches_per_pass for split in encoded.train]
     return [
         Wanted(f"bilingual-{pair}", corpus.only([pair]), "tau=1", bilingual_config(config, own, sum(batches)), start,
@@ -100,8 +100,9 @@ def bilingual(
 
 
 def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
-    """As many passes over a pair's data as the whole run makes at tau=1, but at least a tenth of its updates, with
-    warm-up and evaluations in proportion.
+    """As many passes over a pair's data as the main run makes at tau=1, but at least a tenth of its updates.
+
+    Warm-up and evaluations are in proportion.
 
     own, all_pairs: micro-batches in one pass over the data of the pair, and of all pairs together.
     """
@@ -115,7 +116,7 @@ def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
 
 
 def of_length(config: Config, steps: int, total: int) -> Config:
-    """The same for `steps` updates instead of `total`, with warm-up in proportion."""
+    """The configuration for `steps` updates instead of `total`, with warm-up in proportion."""
     optim = dataclasses.replace(config.optim, warmup=max(1, round(steps / total * config.optim.warmup)))
     return dataclasses.replace(config, train=dataclasses.replace(config.train, steps=steps, epochs=0.0), optim=optim)
 
@@ -123,9 +124,9 @@ def of_length(config: Config, steps: int, total: int) -> Config:
 def find_or_train(
     runs: Sequence[Wanted], path: Path, use: Sequence[str | Path], tokenizer: Path, train: Train
 ) -> dict[str, Run]:
-    """Every wanted run, finished: one remembered from before, one of `use`, or one trained now in `path`/auxiliary.
+    """Every wanted run, finished: the remembered one, one of `use`, or one that is trained now in `path`/auxiliary.
 
-    Raises UserError, before any training, when a run of `use` is none that is wanted, or a remembered one has changed.
+    Raises UserError, before any training, if a run of `use` is not wanted or a remembered one has changed.
     """
     given = [Run(place) for place in use]
     for one in given:
@@ -139,8 +140,8 @@ def find_or_train(
         if before is not None and (before / "finished.json").exists():
             found[want.key] = Run(before)
             if why := want.unfit(found[want.key]):
-                raise UserError(f"{before}, with which {path} was begun as its {want.key}, is another run now: "
-                                f"{', '.join(why)}. Put it back, or train in a new directory")  # fmt: skip
+                raise UserError(f"{before}, which {path} used as its {want.key}, is another run now: "
+                                f"{', '.join(why)}. Put the old one back, or train in a new directory")  # fmt: skip
         elif matching:
             found[want.key] = matching[0]
         else:
@@ -154,19 +155,20 @@ def find_or_train(
 
 
 def _check_useful(run: Run, runs: Sequence[Wanted]) -> None:
-    """Raises UserError for a run that fits none of those wanted, with what keeps it from the one it is most like."""
+    """Raise UserError for a run that fits no wanted run; it names what differs from the most similar one."""
     why = {want.key: want.unfit(run) for want in runs}
     if not all(why.values()):
         return
     what = ", ".join(f"{w.key} ({w.method} on {', '.join(w.corpus.pairs)})" for w in runs) or "no other run"
     nearest = min(why, key=lambda key: len(why[key]), default=None)
     but = f". For {nearest}: {', '.join(why[nearest])}" if nearest else ""
-    raise UserError(f"{run.path} ({run.method.name} on {', '.join(run.pairs)}) is of no use here: wanted are {what}, "
-                    f"finished, on this corpus and from the same start{but}")  # fmt: skip
+    raise UserError(f"{run.path} ({run.method.name} on {', '.join(run.pairs)}) cannot be used here: this method needs "
+                    f"{what}, finished, on this corpus and from the same start{but}")  # fmt: skip
 
 
 def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mapping[str, Run], cache: Path) -> Resources:
-    """Read from the auxiliary runs what the method takes. `cache`: where Multi-Distill may keep its teachers' top-k."""
+    """Read what the method needs from its auxiliary runs. `cache`: where Multi-Distill may store its teachers'
+    top-k."""
     values: dict[str, Any] = {}
     if "plain" in found:
         values["plain_loss"] = _last(found["plain"], "train_ce")
@@ -202,35 +204,35 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
     kept = None
     if settings.md_cache:
         kept = TopKCache.build(cache, models, encoded.train, settings.md_top_k, config.train.tokens, device)
-        for model, split in zip(models, encoded.train, strict=True):  # also when it was made before an interruption
+        for model, split in zip(models, encoded.train, strict=True):  # also if an interrupted run made the cache
             cost.add("prepare", model, Tokens(split.src_tokens, split.trg_tokens))
     prepared = cost.multiply_adds["prepare"]
     return {"teachers": models, "teacher_scores": scores, "teacher_cache": kept, "prepared": prepared}
 
 
 def _last(run: Run, field: str) -> Tensor:
-    """[pair] the last known value of a field of the metrics (a rare pair may not have been drawn at the very end)."""
+    """[pair] the last known value of a field of the metrics (a rare pair may have none at the end)."""
     _, curves = run.curve(field)
     known = [[value for value in curves[pair] if value is not None] for pair in run.pairs]
     if not all(known):
-        raise UserError(f"{run.path} never trained on one of its pairs: it is too short to learn from")
+        raise UserError(f"{run.path} never trained on one of its pairs: train it for longer")
     return torch.tensor([values[-1] for values in known], dtype=torch.float64)
 
 
 def _best_losses(runs: Sequence[Run]) -> Tensor:
-    """[pair] dev loss of each bilingual run's best weights."""
+    """[pair] dev loss of the best weights of each bilingual run."""
     return torch.tensor([value for run in runs for value in run.best_dev_loss().values()], dtype=torch.float64)
 
 
 def _piece_counts(encoded: EncodedCorpus) -> list[dict[int, int]]:
-    """How often each token occurs on the side that tells the pairs apart, for each pair."""
+    """For each pair, how often each token occurs on the side in which the pairs differ."""
     sides = [{split_pair(pair)[side] for pair in encoded.pairs} for side in (0, 1)]
     varying = "src" if len(sides[0]) >= len(sides[1]) else "trg"
     return [_counts(getattr(split, varying)) for split in encoded.train]
 
 
 def _counts(tokens: TokenArray) -> dict[int, int]:
-    """{id: occurrences}, sentence ends and tags included: every language has them alike or has its own."""
+    """{id: occurrences}, with sentence ends and tags: these are equal in all languages or different in each."""
     before = np.repeat(np.cumsum(tokens.lengths) - tokens.lengths, tokens.lengths)
     within = np.arange(len(before)) - before
     ids, counts = np.unique(tokens.flat[np.repeat(tokens.starts, tokens.lengths) + within], return_counts=True)

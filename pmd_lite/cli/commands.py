@@ -1,4 +1,4 @@
-"""The commands of the command line other than train; their docstrings are the help texts."""
+"""The commands except train, estimate and data; their docstrings are the help texts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def translate(
     student: int = 1,
     beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
 ) -> None:
-    """Translate sentences, one a line, from a file or standard input.
+    """Translate sentences, one on each line, from a file or standard input.
 
     Args:
         run: run directory.
-        pair: language pair the run was trained on, such as fr-en.
-        file: text file, UTF-8; standard input when absent.
+        pair: a language pair of the run, such as fr-en.
+        file: text file in UTF-8; without it, standard input.
         student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
         beam: beam width; 1 is greedy.
     """
@@ -58,7 +58,7 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
 
     Args:
         run: run directory.
-        to: hf or ctranslate2; each needs its package (requirements-export.txt).
+        to: hf or ctranslate2; each needs a package (requirements-export.txt).
         out: new directory.
         student: which model, 1 or 2.
     """
@@ -69,17 +69,16 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
 def import_(
     source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
 ) -> None:  # fmt: skip
-    """Turn a Marian checkpoint of Hugging Face (an opus-mt) into what `train --init` starts from.
+    """Convert a Marian checkpoint of Hugging Face (an opus-mt) into a start for `train --init`.
 
     Args:
         source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
         out: new directory.
-        pairs: pairs of the corpus that will be trained on, such as fr-en de-en.
-        codes: how the checkpoint calls target languages, where it is not as the pairs do, such as fr=fra.
+        pairs: the pairs of your corpus, such as fr-en de-en.
+        codes: the checkpoint's names of target languages, if the pairs have other names, such as fr=fra.
     """
     named = {language: str(code) for language, code in parse_settings(codes).items()}
-    found = import_marian(source, out, pairs, named)
-    model = found.model()
+    model = import_marian(source, out, pairs, named).model()
     print(f"{out}: {model.parameter_count():,} parameters, {model.vocab_size:,} ids")
     print(f"Train from it: python -m pmd_lite train --corpus DIR --preset small --lr 1e-4 --init {out}")
 
@@ -92,69 +91,69 @@ def evaluate(
 
     Args:
         run: run directory.
-        corpus: toy world or corpus directory; by default where the run found it.
+        corpus: toy world or corpus directory; by default the run's.
         split: valid or test.
         beam: beam width; by default the run's.
-        tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the scores there are. Without
-            --beam the test translations that are there are scored, not made again.
-        strict: as the run was trained (--no-strict leaves unsound lines out).
+        tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the existing scores. Without
+            --beam this scores existing test translations and does not translate again.
+        strict: as in training (--no-strict leaves unsound lines out).
     """
-    seen = Run(run)
-    found = _corpus_of(seen, corpus, strict)
-    if tokenize and beam is None and split == "test" and (seen.path / "scores.json").exists():
-        scores = seen.rescore(found, tokenize)
+    trained = Run(run)
+    text = _corpus_of(trained, corpus, strict)
+    if tokenize and beam is None and split == "test" and (trained.path / "scores.json").exists():
+        scores = trained.rescore(text, tokenize)
     else:
-        scores = seen.evaluate(found, split, beam, tokenize)
+        scores = trained.evaluate(text, split, beam, tokenize)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
             for metric in METRICS for name, of in scores.items()]  # fmt: skip
-    print(Table(["model", "metric", *seen.pairs], rows, best=None, digits=1).to_text())
+    print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())
     print("\n".join(said_beside([scores], list(METRICS))))
 
 
 def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
-    """The corpus a run was trained on, turned the same way round."""
+    """The corpus of a run, in the direction of the run."""
     place = name or run.corpus["path"] or run.corpus["name"]
-    found = api.load_corpus(place, strict=strict)
-    return found if list(found.pairs) == run.pairs else found.reversed()
+    corpus = api.load_corpus(place, strict=strict)
+    return corpus if list(corpus.pairs) == run.pairs else corpus.reversed()
 
 
 def show(
     runs: Positional[tuple[Path, ...]], figures: bool = False, metrics: tuple[Metric, ...] = ("bleu",)
 ) -> None:  # fmt: skip
-    """Print the scores of runs side by side, and where each stands.
+    """Print the scores of runs side by side, and the progress of each.
 
     Args:
         runs: one or more run directories, e.g. runs/*.
         metrics: a table of test scores for each of these, in this order: bleu, chrf.
-        figures: also draw dev loss, distillation weights and frontier into RUN/figures (PNG and PDF).
+        figures: also draw dev loss, distillation weights and frontier, into RUN/figures (PNG and PDF).
     """
     if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
-    there = [path for path in runs if (path / "config.json").exists()]
-    for path in runs if there else ():  # runs/* names comparisons and caches, too
-        if path not in there:
-            print(f"note: {path} is no run", file=sys.stderr)
-    seen = [Run(path) for path in there or runs]
-    for run in seen:
+    paths = [path for path in runs if (path / "config.json").exists()]
+    for path in runs if paths else ():  # runs/* also names comparisons and caches
+        if path not in paths:
+            print(f"note: {path} is not a run", file=sys.stderr)
+    shown = [Run(path) for path in paths or runs]
+    for run in shown:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
         print(f"{run.path}: {run.method.name} on {run.corpus['name']}, {state}")
         for line in run.passes:
             print(f"    {line}")
-    scored = [run for run in seen if (run.path / "scores.json").exists()]
+    scored = [run for run in shown if (run.path / "scores.json").exists()]
     for metric in metrics if scored else ():
         print(score_table(scored, metric).to_text())
     if scored:
         print("\n".join(said_beside([run.scores for run in scored], metrics)))
     if figures:
-        draw(seen, scored)
+        draw(shown, scored)
 
 
-def draw(seen: list[Run], scored: list[Run]) -> None:
-    """Draw what there is to draw of each run, and the frontier of all scored ones, into RUN/figures."""
+def draw(runs: list[Run], scored: list[Run]) -> None:
+    """Draw the existing figures of each run, and the frontier of all scored ones, into RUN/figures."""
     from pmd_lite.figures.style import save_figure
 
-    for run in seen:
+    for run in runs:
         folder = run.path / "figures"
         if run.evaluations(0):
             print(*save_figure(run.plot_dev_loss(), folder / "dev_loss"))
@@ -169,11 +168,11 @@ def draw(seen: list[Run], scored: list[Run]) -> None:
 
 
 def methods(names: Positional[tuple[str, ...]] = ()) -> None:
-    """List the methods: what they do, their samplers, cost, auxiliary runs, and BLEU reported in the paper.
+    """List the methods: what they do, their samplers, cost, auxiliary runs, and the BLEU that the paper reports.
 
     Cost: forward passes F of one model for one update of all students (a backward pass is 2 F; L pairs, K passes with
-    dropout, rho the trial ratio). Reported: means over pairs; several models apart by a stroke. The figures of
-    multidds-s, multiuat, ccl-m and chi-ibr were copied by the paper from other set-ups.
+    dropout, rho the trial ratio). Reported: means over pairs; several models are separated by a slash. The paper copied
+    the scores of multidds-s, multiuat, ccl-m and chi-ibr from other experiments.
 
     Args:
         names: only these methods.
@@ -203,17 +202,18 @@ def compare(
 ) -> None:
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
 
-    Interrupt it at will: the same command goes on, and repeats no finished run.
+    You can interrupt it: the same command continues, and repeats no finished run.
 
     Args:
-        methods: quoted, each with changes of its own: "auto-pmd samplers=tau=1,chi-ibr" "tau=1 d_model=128".
+        methods: each one quoted, with its own changes: "auto-pmd samplers=tau=1,chi-ibr" "tau=1 d_model=128".
         corpus: toy world or corpus directory.
         preset: toy, small, ted8 or wmt6.
-        seeds: one run of every method for each.
+        seeds: every method is run once with each seed.
         out: directory of the comparison.
-        equal: the same number of updates for all, or as many as the compute of the reference method buys.
+        equal: tokens: the same number of updates for all methods. compute: as many updates as the compute of the
+            reference method allows.
         reference: by default the first method.
-        workers: processes at a time; by default one per core.
+        workers: processes at the same time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
         init: a checkpoint written by `import` that all runs start from.
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.

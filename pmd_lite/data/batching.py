@@ -1,4 +1,4 @@
-"""Token-budget batches of one pair, bucketed by length, in an order that follows from (seed, pass number) alone."""
+"""Token-budget batches of one pair, grouped by length. Only seed and pass number decide the order."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Batch:
     trg_in: Tensor
     """[batch, trg_len] decoder input: BOS, then the target without its last token."""
     keep: Tensor
-    """[tokens] positions of real target tokens in the flattened [batch * trg_len]; lets the loss skip padding without a
-    device sync."""
+    """[tokens] positions of real target tokens in the flattened [batch * trg_len]; with them the loss skips padding
+    without waiting for the device."""
     gold: Tensor
     """[tokens] the target tokens at those positions."""
     tokens: int
-    """Real target tokens, EOS included: known on the host, so nothing waits for the device."""
+    """Number of real target tokens, with EOS: known on the host, so nothing waits for the device."""
     src_tokens: int
-    """Real source tokens, tags and EOS included."""
+    """Number of real source tokens, with tags and EOS."""
     rows: Ints
     """[batch] numbers of the sentences in their split."""
 
@@ -48,7 +48,7 @@ class Batch:
         def move(x: Tensor) -> Tensor:
             if device.type != "cuda":
                 return x.to(device)
-            # From pinned memory the copy waits for nothing: the host makes the next batch while the card computes.
+            # A copy from pinned memory does not wait: the host makes the next batch while the GPU computes.
             return x.pin_memory().to(device, non_blocking=True)
 
         src, trg_in, keep, gold = (move(x) for x in (self.src, self.trg_in, self.keep, self.gold))
@@ -56,12 +56,12 @@ class Batch:
 
     @property
     def sentence(self) -> Tensor:
-        """[tokens] row of `src` and `trg_in` that each target token stands in."""
+        """[tokens] the row of `src` and `trg_in` to which each target token belongs."""
         return self.keep // self.trg_in.shape[1]
 
 
 def _pad(tokens: TokenArray, rows: Ints) -> tuple[Ints, Bools]:
-    """[batch, longest] ids, PAD to the right of each sentence, and [batch, longest] where a sentence is."""
+    """[batch, longest] ids with PAD to the right of each sentence, and [batch, longest] True inside a sentence."""
     lengths = tokens.lengths[rows]
     columns = np.arange(int(lengths.max()))
     inside = columns < lengths[:, None]
@@ -77,7 +77,7 @@ def collate(split: EncodedSplit, rows: Ints, pair: int) -> Batch:
     keep = np.flatnonzero(inside)
     trg_in = np.full_like(trg, PAD)
     trg_in[:, 0] = BOS
-    trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # what stands before a real token is one, or BOS
+    trg_in[:, 1:][inside[:, 1:]] = trg[:, :-1][inside[:, 1:]]  # before a real token comes a real token, or BOS
     src_t, in_t, keep_t, gold_t = (torch.from_numpy(x) for x in (src, trg_in, keep, trg.reshape(-1)[keep]))
     return Batch(pair, src_t, in_t, keep_t, gold_t, len(keep), int(read.sum()), rows)
 
@@ -113,7 +113,8 @@ def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
 
 
 def _fill(long: Ints, budget: int) -> list[int]:
-    """Where each batch ends when ascending lengths fill one after another: the fewest there can be, ending latest."""
+    """The end of each batch if ascending lengths fill them greedily: the fewest possible batches, with the latest
+    ends."""
     stops, start = [], 0
     while start < len(long):
         most = max(1, budget // int(long[start]))
@@ -126,9 +127,10 @@ def _fill(long: Ints, budget: int) -> list[int]:
 def cut_split(split: EncodedSplit, order: Ints, budget: int, rng: np.random.Generator | None = None) -> list[Ints]:
     """Cut `order` into batches (see `cut_batches`) whose sentences are alike on both sides.
 
-    Sentences whose longer sides are equal are sorted by how much which side is the longer: upwards for even lengths,
-    downwards for odd ones, so that neighbours stay alike from one length to the next. Equal ones keep their order.
-    With `rng` that difference is blurred by a token: else the same sentences would meet in nearly every pass.
+    Sentences whose longer sides are equal are sorted by the difference of their sides: ascending for even lengths,
+    descending for odd ones, so that neighbours stay alike from one length to the next. Equal ones keep their order.
+    With `rng`, this difference changes by up to one token: otherwise the same sentences would meet in almost every
+    pass.
     """
     src, trg = split.src.lengths, split.trg.lengths
     longer = np.maximum(src, trg)
@@ -140,7 +142,7 @@ def cut_split(split: EncodedSplit, order: Ints, budget: int, rng: np.random.Gene
 
 @dataclass(frozen=True)
 class Draw:
-    """A batch that was drawn: known by its sentences, made when somebody trains on it."""
+    """A batch that was drawn but not made: it knows its sentences, and training makes the tensors."""
 
     split: EncodedSplit
     rows: Ints
@@ -149,12 +151,12 @@ class Draw:
 
     @property
     def tokens(self) -> int:
-        """Target tokens, EOS included."""
+        """Target tokens, with EOS."""
         return int(self.split.trg.lengths[self.rows].sum())
 
     @property
     def src_tokens(self) -> int:
-        """Source tokens, tags and EOS included."""
+        """Source tokens, with tags and EOS."""
         return int(self.split.src.lengths[self.rows].sum())
 
     def batch(self) -> Batch:
@@ -164,31 +166,31 @@ class Draw:
 
 @dataclass(frozen=True)
 class Round:
-    """How a pair is dealt out: several passes over its sentences at a time, cut into batches."""
+    """A round of a pair: one or several passes over its sentences, shuffled and cut into batches together."""
 
     sentences: int
     passes: int
-    """1, or as many as fit into one batch: a pair that is smaller than a batch fills it by going round again."""
+    """1; for a pair that is smaller than a batch, as many passes as fit into one batch."""
     batches: int
-    """Batches of one round, the same for every round."""
+    """Number of batches, the same for every round."""
 
     @property
     def per_batch(self) -> float:
-        """Sentences in a batch, mean over a round."""
+        """Mean sentences in a batch."""
         return self.passes * self.sentences / self.batches
 
     @property
     def batches_per_pass(self) -> float:
-        """Batches in which every sentence is seen once; below 1 for a pair that is smaller than a batch."""
+        """Number of batches for one pass; below 1 for a pair that is smaller than a batch."""
         return self.batches / self.passes
 
 
 def round_of(split: EncodedSplit, budget: int) -> Round:
-    """The rounds in which a token budget deals out a pair.
+    """The rounds of a pair with this token budget.
 
-    A pair of thirty sentences would otherwise make a batch of thirty, and a draw of that pair would be a crumb beside
-    the others: as a whole update it would weigh as much as a full one. So it is repeated, as upsampling in the released
-    code does, and each draw of any pair is about one budget of tokens.
+    Without repetition, a pair of thirty sentences would make a batch of thirty: a tiny batch that would weigh as much
+    as a full one if it is a whole update. So its sentences are repeated, as in the upsampling of the released code, and
+    each draw of any pair has about one budget of tokens.
     """
     longer = np.sort(np.maximum(split.src.lengths, split.trg.lengths), kind="stable")
     passes = max(1, budget // max(1, len(longer) * int(longer[-1])))
@@ -196,7 +198,7 @@ def round_of(split: EncodedSplit, budget: int) -> Round:
 
 
 class PairStream:
-    """Endless batches of one pair: round after round over its sentences, each pass of a round shuffled anew."""
+    """Endless batches of one pair, round after round; each pass of a round has a new random order."""
 
     def __init__(self, split: EncodedSplit, pair: int, budget: int, seed: tuple[int, ...]):
         self.split, self.pair, self.budget, self.seed = split, pair, budget, seed
@@ -217,7 +219,7 @@ class PairStream:
         return self.draw().batch()
 
     def draw(self) -> Draw:
-        """The next batch, not yet put together."""
+        """The next batch, before its tensors are made."""
         rows = self._rows()[self._position]
         self._position += 1
         if self._position == len(self._rows()):
@@ -226,7 +228,7 @@ class PairStream:
 
     @property
     def visits(self) -> float:
-        """How often each sentence has been seen so far, on average."""
+        """How often each sentence was drawn so far, on average."""
         return self.round.passes * (self._round + self._position / self.round.batches)
 
     def state_dict(self) -> dict[str, Any]:
@@ -234,14 +236,14 @@ class PairStream:
         return {"round": self._round, "position": self._position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`. Raises UserError when the state cannot be one of this stream."""
+        """Inverse of `state_dict`. Raises UserError for a state that does not fit this stream."""
         if state["round"] != self._round:
             self._batches = None
         self._round, self._position = state["round"], state["position"]
         if not 0 <= self._position < self.round.batches:
             raise UserError(
-                f"The saved run is at batch {self._position} of a round that has {self.round.batches}: corpus or token "
-                "budget are others now. Resume with those it was started with."
+                f"The saved run is at batch {self._position} of a round that now has {self.round.batches}: corpus "
+                "or token budget changed. Resume with the ones with which the run began."
             )
 
 

@@ -1,7 +1,7 @@
-"""What a corpus has to pass before anything is trained on it: line by line, then across splits and pairs.
+"""The checks of a corpus before training: of each line, then across splits and pairs.
 
-Everything runs over flat bytes with numpy; Python looks at single lines only to find and explain a fault. What is kept
-of a block of lines is the faults in it, so memory does not grow with the text.
+They run over flat bytes with numpy; Python reads single lines only to find and explain a fault. Of each block of lines
+we keep only the faults, so memory does not grow with the text.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, forget, split_pair, spooled
+from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, checked_pair, forget, spooled
 from pmd_lite.errors import UserError
 
 Bools = npt.NDArray[np.bool_]
 Texts = Mapping[str, ParallelText]  # pair -> text
 
-LONGEST = 10_000  # characters in one sentence; beyond that it is a lost line end, not a sentence
+LONGEST = 10_000  # characters in one sentence; a longer one probably lost its line end
 
-# Every character that some tool takes for a line end (U+0085, U+2028, U+2029 and the C0 ones among them) is in here.
+# Contains every character that some tool takes for a line end: U+0085, U+2028, U+2029 and control characters.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# A side made of these alone looks blank: white space, soft hyphen, zero-width and direction marks.
+# A side of only these looks blank: white space, soft hyphen, zero-width and direction marks.
 _UNSEEN = "".join(chr(c) for c in range(0x3001) if chr(c).isspace()) + "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")  # a run of letters, or one Han or kana character
-_ROWS = 1 << 16  # lines looked at together
+_ROWS = 1 << 16  # lines that are checked together
 _BUCKET = 1 << 18  # pairs whose hashes are sorted together
-_SAMPLE = 2_000  # lines a pair that are looked at to tell the languages apart
+_SAMPLE = 2_000  # lines of each pair that show which language is on which side
 
 
 def _unseen_starts() -> Bools:
-    """[65536] whether a side that begins with these two bytes may be blank (an empty side "begins" with TAB or LF)."""
+    """[65536] whether a side that begins with these two bytes can be blank (an empty side "begins" with TAB or LF)."""
     table = np.zeros((256, 256), dtype=np.bool_)
     for code in (character.encode() for character in _UNSEEN):
         table[code[0], code[1] if len(code) > 1 else slice(None)] = True
@@ -46,10 +46,10 @@ _MAY_BE_BLANK = _unseen_starts()
 
 
 def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str]]:
-    """Whether each line is sound [line], and warnings about those that are not.
+    """[line] whether each line is sound, and warnings about those that are not.
 
-    `flats` is one text with two columns, or two plain texts of one column each with equal line counts. With `strict`
-    the first unsound line raises UserError (file:line); without, only bytes that are no UTF-8 do.
+    `flats` is one text with two columns, or two plain texts with one column each and equal line counts. With `strict`
+    the first unsound line raises UserError (file:line); without it, only bytes that are not UTF-8 do.
     """
     columns = 3 - len(flats)
     sound = np.ones(len(flats[0].stops), dtype=np.bool_)
@@ -61,17 +61,17 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
             more = len(np.unique(np.concatenate([lines for lines, _ in faults]))) - 1
             also = f" {more:,} more unsound line(s) in this file." if more else ""
             place = f"{flat.name}:{lines[0] + 1}"
-            raise UserError(f"{place}: {message} Or drop such lines with strict=False (--no-strict).{also}")
+            raise UserError(f"{place}: {message} Or leave such lines out with strict=False (--no-strict).{also}")
         for lines, message in faults:
             sound[lines] = False
-            warnings.append(f"{flat.name}:{lines[0] + 1}: {message} ({len(lines):,} such dropped.)")
+            warnings.append(f"{flat.name}:{lines[0] + 1}: {message} ({len(lines):,} such lines left out.)")
     if not sound.any():
-        raise UserError(f"{flats[0].name}: not one sound line is left. Write one `source TAB target` a line, in UTF-8.")
+        raise UserError(f"{flats[0].name}: no sound line is left. Write `source TAB target` on each line, in UTF-8.")
     return sound, warnings
 
 
 def _faults(flat: Flat, columns: int) -> Iterator[tuple[Ints, str]]:
-    """For each kind of fault that occurs: the lines (from 0, ascending) and a message about the first of them."""
+    """For each kind of fault that occurs: its lines (from 0, ascending) and a message about the first one."""
     kinds: dict[str, list[Ints]] = {}
     first: dict[str, str] = {}
     if len(control := _decode_all(flat)):
@@ -86,7 +86,8 @@ def _faults(flat: Flat, columns: int) -> Iterator[tuple[Ints, str]]:
 
 
 def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, Ints, str]]:
-    """The same for some of the lines, control characters apart; the kinds sort in the order of their naming."""
+    """The same for some of the lines, without control characters. The names of the kinds sort in the order to
+    report."""
     starts, stops = flat.starts[rows], flat.stops[rows]
     from_tab, to_tab = np.searchsorted(flat.tabs, [starts[0], stops[-1]])
     tabs_here = flat.tabs[from_tab:to_tab]
@@ -100,18 +101,18 @@ def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, 
     if columns == 2:
         middle = tabs_here[first[right]] + 1
         sides = [("the source side", starts, middle), ("the target side", middle, stops)]
-    for number, (which, begins, ends) in enumerate(sides, 2):  # the closing TAB or LF belongs to [begin, end)
+    for number, (which, begins, ends) in enumerate(sides, 2):  # [begin, end) includes the closing TAB or LF
         if (blank := right[_blank(flat, begins, ends)]).size:
-            what = f"{which} is blank. Remove the pair (from both files, if there are two)."
+            what = f"{which} is blank. Remove the pair (if there are two files, from both)."
             yield f"{number} blank", blank + rows.start, what
         if (long := right[_long(flat, begins, ends)]).size:
-            what = f"{which} has over {LONGEST:,} characters; a line end was probably lost. Split it or remove it."
+            what = f"{which} has over {LONGEST:,} characters; a line end is probably lost. Split or remove the line."
             yield f"{number} long", long + rows.start, what
 
 
 def _decode_all(flat: Flat) -> Ints:
-    """The lines with a control or line-separator character; raises UserError for bytes that are no UTF-8."""
-    found = [np.zeros(0, dtype=np.int64)]
+    """The lines with a control or line-separator character. Raises UserError for bytes that are not UTF-8."""
+    with_control = [np.zeros(0, dtype=np.int64)]
     for first, block in flat.blocks():
         try:
             text = block.decode("utf-8")
@@ -119,13 +120,13 @@ def _decode_all(flat: Flat) -> Ints:
             before = block[: error.start]
             line, column = first + before.count(b"\n") + 1, error.start - before.rfind(b"\n")
             packed = first == 0 and block[:2] == b"\x1f\x8b"
-            cure = "It is gzip data: add .gz to its name" if packed else "Save the file as UTF-8 (is it Latin-1 now?)"
-            what = f"byte {column} of the line, 0x{block[error.start]:02x}, is no UTF-8"
+            cure = "It is gzip data: add .gz to its name" if packed else "Save the file as UTF-8 (it may be Latin-1)"
+            what = f"byte {column} of the line, 0x{block[error.start]:02x}, is not UTF-8"
             raise UserError(f"{flat.name}:{line}: {what}. {cure}.") from error
         if _CONTROL.search(text):
             lines = (first + n for n, line in enumerate(text.split("\n")) if _CONTROL.search(line))
-            found.append(np.fromiter(lines, dtype=np.int64))
-    return np.concatenate(found)
+            with_control.append(np.fromiter(lines, dtype=np.int64))
+    return np.concatenate(with_control)
 
 
 def _text(flat: Flat, start: int, stop: int) -> str:
@@ -136,18 +137,18 @@ def _say_control(flat: Flat, line: int) -> str:
     match = _CONTROL.search(_text(flat, int(flat.starts[line]), int(flat.stops[line])))
     character = match[0] if match else ""
     if character == "\r":
-        return "a carriage return that is no part of a CRLF used throughout. Save the file with LF line ends only."
+        return "a carriage return in a file whose lines do not all end in CRLF. Save the file with LF line ends only."
     if character in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029":
-        return f"the line separator U+{ord(character):04X}, at which many tools cut the line. Put a space there."
+        return f"the line separator U+{ord(character):04X}, at which many tools cut the line. Replace it by a space."
     return f"the control character U+{ord(character):04X}. Remove it."
 
 
-def _say_columns(seen: int, columns: int) -> str:
+def _say_columns(found: int, columns: int) -> str:
     if columns == 1:
-        return f"{seen - 1} tab(s) in a plain text file. Put spaces there: in .tsv files a tab ends the source."
-    if seen == 1:
+        return f"{found - 1} tab(s) in a plain text file. Replace them by spaces: in .tsv files a tab ends the source."
+    if found == 1:
         return "only one column: no tab, or an empty line. Write source, one tab, target on each line, or remove it."
-    return f"{seen} columns where two are expected. Leave one tab, between source and target; put spaces for the rest."
+    return f"{found} columns instead of two. Keep one tab, between source and target; replace the others by spaces."
 
 
 def _blank(flat: Flat, starts: Ints, ends: Ints) -> Ints:
@@ -164,10 +165,10 @@ def _long(flat: Flat, starts: Ints, ends: Ints) -> Ints:
 
 
 def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool) -> list[str]:
-    """Duplicates, leaks from held-out text into training text, copied or exchanged sides, as warnings.
+    """Warnings about duplicates, leaks from held-out text into training text, copied or exchanged sides.
 
-    Raises UserError when a whole test pair stands in the training text of the same pair, unless `allow_leakage`.
-    Sentences are compared by 64-bit hashes, those of one training text at a time, on disk if they are many.
+    Raises UserError if a whole test pair is in the training text of the same pair, unless `allow_leakage`. Sentences
+    are compared by 64-bit hashes, of one training text at a time; many hashes are kept on disk.
     """
     held_valid = {pair: text.side_hashes() for pair, text in valid.items()}
     held_test = {pair: text.side_hashes() for pair, text in test.items()}
@@ -181,19 +182,19 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
         warnings += _duplicates(text, both)
         leaked, *others, same = hits
         if leaked.count:
-            there = test[pair].where(int(np.flatnonzero(in_test == both[leaked.lines[0]])[0]))
-            message = f"{leaked.examples(text)}: {leaked.count:,} training pairs are test pairs too (first: {there})."
+            first = test[pair].where(int(np.flatnonzero(in_test == both[leaked.lines[0]])[0]))
+            message = f"{leaked.examples(text)}: {leaked.count:,} training pairs are test pairs too (first: {first})."
             if not allow_leakage:
-                raise UserError(f"{message} Remove them from train, or accept that with allow_leakage=True.")
-            warnings.append(f"{message} Scores on this test set are flattered.")
+                raise UserError(f"{message} Remove them from train, or accept them with allow_leakage=True.")
+            warnings.append(f"{message} Scores on this test set are too high.")
         reports = (
             "training pairs are in {} too", "training sources are in its valid or test too",
             "training targets are in the test set of some pair too",
         )  # fmt: skip
-        for found, what in zip(others, reports, strict=True):
-            if found.count:
+        for hit, what in zip(others, reports, strict=True):
+            if hit.count:
                 what = what.format(valid[pair].name)
-                warnings.append(f"{found.examples(text)}: {found.count:,} {what}. Remove them from train to be safe.")
+                warnings.append(f"{hit.examples(text)}: {hit.count:,} {what}. Remove them from train to be safe.")
         if same.count > len(text) / 2:
             what = f"{same.count:,} of {len(text):,} pairs have two equal sides"
             warnings.append(f"{text.name}: {what}. Check that the text is translated.")
@@ -201,7 +202,7 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
 
 
 class _Hits:
-    """How many lines were found, and the first three."""
+    """How many lines were found, and which are the first three."""
 
     def __init__(self) -> None:
         self.count, self.lines = 0, np.zeros(0, np.int64)
@@ -216,47 +217,48 @@ class _Hits:
 
 
 def _hashes(text: ParallelText, pools: Sequence[Sequence[Ints]], hits: Sequence[_Hits]) -> Iterator[bytes]:
-    """The hash of every pair; `hits` gets the lines in the pools (pairs twice, sources, targets), and equal sides."""
+    """The hash of every pair. `hits` gets the lines found in the pools (pairs twice, sources, targets) and equal
+    sides."""
     ordered, at = [np.sort(np.concatenate(pool)) for pool in pools], 0
     for src, trg in text.hash_blocks():
         both = _mix(src, trg)
-        for values, pool, found in zip((both, both, src, trg), ordered, hits[:4], strict=True):
-            found.add(_among(values, pool) + at)
+        for values, pool, hit in zip((both, both, src, trg), ordered, hits[:4], strict=True):
+            hit.add(_among(values, pool) + at)
         hits[4].add(np.flatnonzero(src == trg) + at)
         at += len(both)
         yield both.tobytes()
 
 
 def _mix(src: Ints, trg: Ints) -> Ints:
-    """One hash a pair from the hashes of its sides; not symmetric. The product wraps round, as wanted."""
+    """One hash for each pair from the hashes of its sides; not symmetric. The product overflows on purpose."""
     return src * np.int64(0x5851F42D4C957F2D) + trg
 
 
 def _among(values: Ints, pool: Ints) -> Ints:
-    """Where `values` [line] holds something that is in the sorted pool: ascending line numbers."""
+    """The lines, ascending, where `values` [line] is in the sorted pool."""
     place = np.minimum(np.searchsorted(pool, values), len(pool) - 1)
     return np.flatnonzero(pool[place] == values)
 
 
 def _duplicates(text: ParallelText, both: Ints) -> list[str]:
     again, buckets = _Hits(), np.uint64(len(both) // _BUCKET + 1)
-    for bucket in range(int(buckets)):  # equal hashes meet in one bucket, and no bucket is large
-        found = []
+    for bucket in range(int(buckets)):  # equal hashes are in one bucket, and no bucket is large
+        parts = []
         for at in range(0, len(both), _ROWS):
             here = np.flatnonzero(both[at : at + _ROWS].view(np.uint64) % buckets == bucket) + at
-            found.append((here, both[here]))
+            parts.append((here, both[here]))
             forget(both)
-        lines, hashes = (np.concatenate(column) for column in zip(*found, strict=True))
-        order = np.argsort(hashes, kind="stable")  # stable: within equal pairs the first occurrence comes first
+        lines, hashes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(hashes, kind="stable")  # stable: of equal pairs the first occurrence stays first
         again.add(lines[order[1:][hashes[order[1:]] == hashes[order[:-1]]]])
     if not again.count:
         return []
     what = f"{again.count:,} of {len(text):,} training pairs repeat an earlier one"
-    return [f"{again.examples(text)}: {what}. Remove them, unless the repetition is wanted."]
+    return [f"{again.examples(text)}: {what}. Remove them, unless you want the repetition."]
 
 
 def _turned_round(train: Texts) -> list[str]:
-    """Pairs whose source reads like the target that the other pairs share (or the other way about)."""
+    """Warnings about pairs whose source looks like the target that the other pairs share, or vice versa."""
     warnings = []
     for shared in (1, 0):
         if len(train) < 2 or len({pair.split("-")[shared] for pair in train}) > 1:
@@ -268,12 +270,12 @@ def _turned_round(train: Texts) -> list[str]:
             if wrong > 0.3 and wrong > 5 * right:
                 language, column = pair.split("-")[shared], ("second", "first")[shared]
                 what = f"its {column} column shares words with the {language} of the other pairs"
-                warnings.append(f"{train[pair].name}: looks turned round, {what}. Check which column is {language}.")
+                warnings.append(f"{train[pair].name}: sides exchanged? Here {what}. Check which column is {language}.")
     return warnings
 
 
 def _words(text: ParallelText) -> tuple[set[str], set[str]]:
-    """The words of the source and of the target sides of the first lines."""
+    """The words on the source side and on the target side of the first lines."""
     src: set[str] = set()
     trg: set[str] = set()
     for left, right in islice(text, _SAMPLE):
@@ -283,7 +285,8 @@ def _words(text: ParallelText) -> tuple[set[str], set[str]]:
 
 
 class Manifest(NamedTuple):
-    """What corpus.json says; `files` maps train.fr-en.tsv (whatever its form on disk) to its lines and sha256."""
+    """The content of corpus.json. `files` maps train.fr-en.tsv (also if it is stored in another form) to lines and
+    sha256."""
 
     path: Path
     name: str = ""
@@ -293,15 +296,18 @@ class Manifest(NamedTuple):
     files: Mapping[str, tuple[int, str]] = {}
 
     def check_pairs(self, found: Iterable[str]) -> None:
-        """Raises UserError if there are files of a pair that is not listed, or a listed file of no known pair."""
+        """Raise UserError if a pair with files is not listed, or a listed file does not belong to a pair."""
         if extra := sorted(set(found) - set(self.pairs)) if self.pairs else []:
             raise UserError(f'{self.path}: "pairs" lacks {extra[0]}, which has files. Add it, or remove them.')
         known = {f"{split}.{pair}.tsv" for split in SPLITS for pair in found}
         if extra := sorted(set(self.files) - known):
-            raise UserError(f'{self.path}: "files" names {extra[0]}, which is no file of a pair. Correct or remove it.')
+            raise UserError(
+                f'{self.path}: "files" names {extra[0]}, which is not a file of a pair. Correct or remove '
+                'it.'
+            )
 
     def check_text(self, name: str, flat: Flat) -> None:
-        """Raises UserError if the text is not the one that was written down."""
+        """Raise UserError if the text is not the one that corpus.json describes."""
         if name not in self.files:
             return
         lines, sha256 = self.files[name]
@@ -309,28 +315,28 @@ class Manifest(NamedTuple):
         if lines != len(flat.stops):
             raise UserError(f"{flat.name} has {len(flat.stops):,} lines; {self.path} says {lines:,}. {cure}")
         if sha256 != flat.sha256:
-            raise UserError(f"{flat.name} is not the text whose sha256 is in {self.path}: it was changed. {cure}")
+            raise UserError(f"{flat.name} does not have the sha256 in {self.path}: the text was changed. {cure}")
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read corpus.json; without one, an empty Manifest. Raises UserError for anything that it cannot mean."""
-    cure = "Correct it, write the corpus anew, or delete the file: it is optional."
+    """Read corpus.json; if it is absent, return an empty Manifest. Raises UserError for invalid content."""
+    cure = "Correct it, write the corpus again, or delete the file: it is optional."
     try:
         data = json.loads(path.read_bytes().decode("utf-8")) if path.exists() else {}
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error
     except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON
-        raise UserError(f"{path}:{getattr(error, 'lineno', 1)}: this is no valid JSON ({error}). {cure}") from error
+        raise UserError(f"{path}:{getattr(error, 'lineno', 1)}: this is not valid JSON ({error}). {cure}") from error
     if not isinstance(data, dict):
         raise UserError(f"{path}:1: expected an object, {{...}}. {cure}")
     for key in ("name", "licence", "source"):
         if not isinstance(data.get(key, ""), str):
-            raise UserError(f'{path}: "{key}" is not a text. {cure}')
+            raise UserError(f'{path}: "{key}" is not a string. {cure}')
     pairs, files = data.get("pairs", []), data.get("files", {})
     if not (isinstance(pairs, list) and all(isinstance(pair, str) for pair in pairs) and len(set(pairs)) == len(pairs)):
         raise UserError(f'{path}: "pairs" is not a list of different names like "fr-en". {cure}')
     for pair in pairs:
-        split_pair(pair, str(path))
+        checked_pair(pair, str(path))
     entries = [e if isinstance(e, dict) else {} for e in files.values()] if isinstance(files, dict) else [{}]
     if not all(type(e.get("lines")) is int and isinstance(e.get("sha256"), str) for e in entries):
         form = '{"train.fr-en.tsv": {"lines": 9, "sha256": "..."}}'

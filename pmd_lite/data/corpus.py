@@ -1,11 +1,11 @@
-"""Corpora: several pairs of languages, each with train, valid and test text, in one layout for every tier.
+"""Corpora: several pairs of languages, each with train, valid and test text, in one layout.
 
     DIR/{train,valid,test}.{src}-{trg}.tsv     UTF-8, LF, no header, no quoting: `source TAB target` on each line
     DIR/corpus.json                            name, licence, source, order of the pairs, lines and sha256 of each file
 
-`corpus.json` may be absent. Each .tsv may be a .tsv.gz instead, or two plain files, one sentence a line
-(train.fr-en.fr and train.fr-en.en, or train.fr and train.en), packed or not. Bad text raises UserError. Two things are
-mended, with a warning: CRLF line ends throughout a file, and no line end after the last line.
+`corpus.json` is optional. Instead of a .tsv there may be a .tsv.gz, or two plain files with one sentence on each line
+(train.fr-en.fr and train.fr-en.en, or train.fr and train.en), packed or not. Bad text raises UserError. We repair two
+things, with a warning: CRLF line ends throughout a file, and a last line without line end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
-from pmd_lite.data.reading import SPLITS, Flat, ParallelText, find_files, read_flat, split_pair, spooled
+from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
 from pmd_lite.disk import new_directory
 from pmd_lite.errors import UserError
 
@@ -28,16 +28,16 @@ __all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
 
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
 _MANIFEST = "corpus.json"
-_LINES = 1 << 16  # lines joined at a time
+_LINES = 1 << 16  # lines that are joined together
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Checked text of one or more pairs; `warnings` says what the checks found that does not stop training."""
+    """Checked text of one or more pairs. `warnings` has what the checks found that does not prevent training."""
 
     name: str
     pairs: tuple[str, ...]
-    """Their order: that of corpus.json, else the largest training set first, ties by name."""
+    """In the order of corpus.json, else by size of the training set, largest first, ties by name."""
     train: dict[str, ParallelText]
     valid: dict[str, ParallelText]
     test: dict[str, ParallelText]
@@ -58,25 +58,25 @@ class Corpus:
 
     @property
     def direction(self) -> Literal["m2o", "o2m", "m2m"]:
-        """Many-to-one if all pairs share the target (so also for one pair), one-to-many if all share the source."""
+        """Many-to-one if all pairs share the target (also for a single pair), one-to-many if all share the source."""
         return direction_of(self.pairs)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 (hex) over the names and bytes of all texts, whatever their place, form and order of pairs."""
+        """sha256 (hex) of the names and bytes of all texts; place, form and order of pairs do not matter."""
         lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def reversed(self) -> Corpus:
-        """Every pair turned round, so one-to-many from many-to-one. The text is shared, not copied."""
+        """Every pair with sides swapped: one-to-many from many-to-one. The text is shared, not copied."""
         train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
         return replace(self, pairs=tuple(map(_turn, self.pairs)), train=train, valid=valid, test=test, path=None)
 
     def only(self, pairs: Sequence[str]) -> Corpus:
-        """Some of the pairs; the text is shared, not copied. Raises UserError for a pair that is not there."""
+        """Some of the pairs; the text is shared, not copied. Raises UserError for an unknown pair."""
         missing = [pair for pair in pairs if pair not in self.pairs]
         if missing or not pairs:
-            raise UserError(f"{self.name} has no pair {', '.join(missing) or '(none asked for)'}; it has "
+            raise UserError(f"{self.name} has no pair {', '.join(missing) or '(you named none)'}; it has "
                             f"{', '.join(self.pairs)}")  # fmt: skip
         train, valid, test = ({pair: getattr(self, s)[pair] for pair in pairs} for s in SPLITS)
         return replace(self, pairs=tuple(pairs), train=train, valid=valid, test=test, path=None)
@@ -97,10 +97,10 @@ class Corpus:
         The same checks as for files, and the same UserErrors; options as in `load_corpus`.
         """
         if not texts:
-            raise UserError(f"{name}: there is no pair. Add one, such as 'fr-en', with train, valid and test.")
+            raise UserError(f"{name}: there are no pairs. Add one, such as 'fr-en', with train, valid and test.")
         checked: _Checked = {}
         for pair, splits in texts.items():
-            split_pair(pair, name)
+            checked_pair(pair, name)
             if set(splits) != set(SPLITS):
                 raise UserError(f"{name}: {pair} has the splits {sorted(splits)}. Give exactly train, valid and test.")
             named = {split: f"{split}.{pair} (in memory)" for split in SPLITS}
@@ -120,15 +120,15 @@ def direction_of(pairs: Collection[str]) -> Literal["m2o", "o2m", "m2m"]:
 
 
 def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = False) -> Corpus:
-    """Read and check the corpus in the directory `path` (layout above). Its files must not change while it is in use.
+    """Read and check the corpus in the directory `path` (layout above). Its files must not change while you use it.
 
     Args:
         strict: raise at the first unsound line (blank side, number of columns, control characters, over-long side).
-            False drops such lines and says so in `Corpus.warnings`.
-        allow_leakage: only warn when training pairs stand in the test set of their own pair.
+            False leaves such lines out, with a warning in `Corpus.warnings`.
+        allow_leakage: only warn if training pairs are also in the test set of their own pair.
 
     Raises:
-        UserError: whatever is wrong, with file, line and remedy.
+        UserError: says what is wrong, in which file and line, and what to do.
     """
     directory = _existing(path)
     manifest = read_manifest(directory / _MANIFEST)
@@ -154,10 +154,10 @@ def write_corpus(
     source: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write .tsv files and corpus.json into `out_dir`, all or nothing: made in a sibling directory, then renamed.
+    """Write .tsv files and corpus.json into the directory `out_dir`, which appears whole or not at all.
 
-    A directory with the same text is written anew; one with another corpus only with `overwrite`; one that holds
-    anything else never, since writing replaces the whole directory. Returns `out_dir`. Raises UserError.
+    This replaces an existing directory: always if it has the same text, only with `overwrite` if it has another corpus,
+    never if it has anything else. Returns `out_dir`. Raises UserError.
     """
     out = Path(out_dir)
     place = out.expanduser().resolve()
@@ -179,7 +179,7 @@ def _join_sides(src: Flat, trg: Flat) -> Flat:
     if len(src.stops) != len(trg.stops):
         raise UserError(
             f"{src.name} has {len(src.stops):,} lines and {trg.name} has {len(trg.stops):,}. Restore both from their "
-            "source: after the first lost line every pair is a wrong one."
+            "source: after the first lost line every pair is wrong."
         )
 
     def pieces() -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def _join_sides(src: Flat, trg: Flat) -> Flat:
 
 
 def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tuple[ParallelText, list[str]]:
-    """One text from its file or its two plain files, without the lines that were found unsound."""
+    """One text from its file or its two plain files, without the unsound lines."""
     flat = _join_sides(*flats) if len(flats) == 2 else flats[0]
     sound, warnings = check_lines(flats, strict=strict)
     manifest.check_text(name, flat)
@@ -218,7 +218,7 @@ def _turn(pair: str) -> str:
 def _existing(path: str | Path) -> Path:
     directory = Path(path).expanduser()
     if directory.is_file():
-        raise UserError(f"{directory} is a file. Give the directory that holds the corpus: {directory.parent}.")
+        raise UserError(f"{directory} is a file. Give the directory of the corpus: {directory.parent}.")
     if not directory.is_dir():
         parent = directory.parent
         siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
@@ -229,30 +229,30 @@ def _existing(path: str | Path) -> Path:
 
 
 def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:
-    """In-memory sentence pairs as the bytes of a .tsv file; only what would shift lines is refused here."""
+    """In-memory sentence pairs as the bytes of a .tsv file. This refuses only what would shift lines."""
     if not len(pairs):
         raise UserError(f"{name} is empty. Add at least one sentence pair.")
     for number, pair in enumerate(pairs, 1):
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
             raise UserError(f"{name}:{number}: {str(pair)[:80]!r} is not a pair of texts. Give (source, target).")
         if "\n" in pair[0] or "\n" in pair[1]:
-            raise UserError(f"{name}:{number}: a line end inside a sentence. Put a space there.")
+            raise UserError(f"{name}:{number}: a line end inside a sentence. Replace it by a space.")
     try:
         return Flat(name, "".join(f"{src}\t{trg}\n" for src, trg in pairs).encode())
     except UnicodeEncodeError as error:
         line = error.object.count("\n", 0, error.start) + 1
-        raise UserError(f"{name}:{line}: half a surrogate pair cannot be written as UTF-8. Remove it.") from error
+        raise UserError(f"{name}:{line}: half a surrogate pair, which UTF-8 cannot represent. Remove it.") from error
 
 
 def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
-    """Raises UserError unless `place` is free, or holds this corpus, or holds a corpus that may be overwritten."""
+    """Raise UserError unless `place` is free, has this corpus, or has a corpus that may be overwritten."""
     if not place.exists():
         return
     if not place.is_dir():
         raise UserError(f"{place} is a file. Choose a directory for the corpus.")
     names = sorted(p.name for p in place.iterdir())
     if foreign := [n for n in names if n != _MANIFEST and not n.startswith(tuple(f"{split}." for split in SPLITS))]:
-        raise UserError(f"{place} holds {foreign[0]}, which is no part of a corpus. Choose another directory.")
+        raise UserError(f"{place} has {foreign[0]}, which is not part of a corpus. Choose another directory.")
     if names and not overwrite:
         try:
             same = load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint
@@ -260,7 +260,7 @@ def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
             same = False
         if not same:
             cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
-            raise UserError(f"{place} holds other data. {cure}")
+            raise UserError(f"{place} has another corpus. {cure}")
 
 
 def _write_files(corpus: Corpus, directory: Path) -> None:

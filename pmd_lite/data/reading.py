@@ -1,8 +1,8 @@
-"""From files to flat bytes: where the texts of a corpus lie, how they are read, how one sentence is got out of them.
+"""From files to flat bytes: how to find and read the texts of a corpus, and how to get one sentence.
 
-Five million sentence pairs as Python strings would fill the memory, so a text stays what it is on disk, one mapped run
-of bytes, beside int64 arrays, mapped too, that say where each line ends and where its tab stands. Whoever goes through
-a text drops the pages behind him, so that memory does not grow with the text.
+Five million sentence pairs as Python strings would fill the memory. So a text stays on disk as one memory-mapped run of
+bytes; int64 arrays, mapped too, say where each line ends and where its tab is. Code that scans a text releases the
+pages that it has read, so memory stays constant.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Bools = npt.NDArray[np.bool_]
 SPLITS = ("train", "valid", "test")
 LAYOUT = "{train,valid,test}.{src}-{trg}.tsv (UTF-8, one `source TAB target` a line), for example train.fr-en.tsv"
 
-_CHUNK = 1 << 23  # bytes looked at together: large enough for numpy, small enough for any laptop
-_LINES = 1 << 15  # lines handled together where Python has to touch each one
+_CHUNK = 1 << 23  # bytes that are handled together: enough for numpy to be fast, little for any laptop
+_LINES = 1 << 15  # lines that are handled together where Python handles each line
 _LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z0-9]+)?")
 _OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training": "train", "tst": "test"}
 
 
 def spooled(pieces: Iterable[bytes]) -> Buffer:
-    """The pieces one after another: over 8 MB mapped from a temporary file, which goes with the last reference to it.
+    """The pieces joined. Over 8 MB they are mapped from a temporary file, which disappears with the last reference.
 
-    Raises UserError when the disk with the temporary files is full.
+    Raises UserError if the disk with the temporary files is full.
     """
     pieces, small = iter(pieces), bytearray()
     for piece in pieces:
@@ -65,7 +65,7 @@ def spooled(pieces: Iterable[bytes]) -> Buffer:
 
 
 def forget(*values: Any) -> None:
-    """Drop the pages of mapped buffers and arrays from this process's memory; they are read again when needed."""
+    """Remove the pages of mapped buffers and arrays from memory; the system reads them again when needed."""
     for value in values:
         while isinstance(value, np.ndarray | memoryview):
             value = value.base if isinstance(value, np.ndarray) else value.obj
@@ -74,10 +74,10 @@ def forget(*values: Any) -> None:
 
 
 class Flat:
-    """The bytes of one text, each line closed by LF, and where the lines end and the tabs stand.
+    """The bytes of one text, in which every line ends with LF, and the positions of line ends and tabs.
 
-    `stops` [line] is the position after each LF, `tabs` [tab] that of every tab, both ascending; `name` is what a
-    message calls the text.
+    `stops` [line] is the position after each LF, `tabs` [tab] the position of every tab, both ascending. Messages call
+    the text by its `name`.
     """
 
     def __init__(self, name: str, buffer: Buffer) -> None:
@@ -94,7 +94,7 @@ class Flat:
 
     @property
     def sha256(self) -> str:
-        """Of all bytes, in hex."""
+        """sha256 of all bytes, in hex."""
         return _sha256(block for _, block in self.blocks())
 
     def forget(self) -> None:
@@ -111,7 +111,7 @@ class Flat:
             self.forget()
 
     def keep(self, lines: Bools) -> tuple[Flat, Ints]:
-        """The same text with only the lines marked true, and their numbers here, from 1."""
+        """The text of only the lines marked true, and the numbers of these lines here, from 1."""
         parts = [slice(at, at + _LINES) for at in range(0, len(lines), _LINES)]
 
         def runs() -> Iterator[bytes]:
@@ -126,9 +126,9 @@ class Flat:
 
 
 class ParallelText(Sequence[tuple[str, str]]):
-    """One split of one pair: a sequence of (src, trg) whose strings are made only when asked for.
+    """One split of one pair: a sequence of (src, trg) that makes strings only on access.
 
-    Every line of `flat` must hold exactly one tab (the checks see to that). A slice is a view, not a copy.
+    Every line of `flat` must have exactly one tab (data/checks.py ensures that). A slice is a view, not a copy.
     """
 
     def __init__(self, flat: Flat, numbers: Ints | None = None) -> None:
@@ -155,7 +155,7 @@ class ParallelText(Sequence[tuple[str, str]]):
         return self._decode(int(self._starts[at]), int(self._tabs[at]), int(self._stops[at]))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        for at in range(0, len(self), _LINES):  # plain ints are quicker than numpy's, and few are alive at a time
+        for at in range(0, len(self), _LINES):  # Python's ints are faster than numpy's, and only a few exist at a time
             part = slice(at, at + _LINES)
             for span in zip(*(a[part].tolist() for a in (self._starts, self._tabs, self._stops)), strict=True):
                 yield self._decode(*span)
@@ -165,35 +165,35 @@ class ParallelText(Sequence[tuple[str, str]]):
         return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
 
     def swap(self) -> ParallelText:
-        """The same text turned round: (trg, src) instead of (src, trg), without a copy."""
+        """The same text with sides swapped: (trg, src) instead of (src, trg), without a copy."""
         other = self._copy()
         other._swapped = not self._swapped
         return other
 
     def where(self, index: int) -> str:
-        """`file:line` of one pair, lines counted from 1 as an editor does."""
+        """`file:line` of one pair; lines are counted from 1, as in an editor."""
         return f"{self.name}:{self._numbers[index]}"
 
     def side_hashes(self) -> tuple[Ints, Ints]:
-        """One 64-bit hash per source and per target sentence, [line] each; equal text, equal hash within one process.
+        """64-bit hashes of sources and of targets, [line] each. Equal texts have equal hashes within one process.
 
-        Python's keyed hash of bytes: two of ten million different sentences collide with probability 3e-6.
+        It is Python's keyed hash of bytes: among ten million different sentences, two collide with probability 3e-6.
         """
         src, trg = zip(*self.hash_blocks(), strict=True)
         return np.concatenate(src), np.concatenate(trg)
 
     def hash_blocks(self) -> Iterator[tuple[Ints, Ints]]:
-        """`side_hashes` of some ten thousand lines after another."""
+        """`side_hashes` in blocks of some ten thousand lines."""
         for piece in self.raw():
             sides = piece.replace(b"\n", b"\t").split(b"\t")  # src, trg, src, trg, ..., and nothing after the last LF
             both = np.fromiter(map(hash, sides), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2)
             yield both[:, 0], both[:, 1]
 
     def raw(self) -> Iterator[bytes]:
-        """The text as the bytes of a .tsv file, `src TAB trg LF` a line, in pieces of whole lines."""
+        """The bytes of a .tsv file with this text, `src TAB trg LF` on each line, in pieces of whole lines."""
         for at in range(0, len(self), _LINES):
             part = self[at : at + _LINES]
-            if not self._swapped and np.array_equal(part._starts[1:], part._stops[:-1]):  # nothing left out between
+            if not self._swapped and np.array_equal(part._starts[1:], part._stops[:-1]):  # no gaps
                 yield bytes(self._view[part._starts[0] : part._stops[-1]])
             else:
                 yield "".join(f"{src}\t{trg}\n" for src, trg in part).encode()
@@ -201,7 +201,8 @@ class ParallelText(Sequence[tuple[str, str]]):
 
     @cached_property
     def sha256(self) -> str:
-        """Of the bytes that `raw` gives, in hex: the same for .tsv, .tsv.gz and a pair of plain files with one text."""
+        """sha256 of the bytes of `raw`, in hex: the same for .tsv, .tsv.gz and a pair of plain files with equal
+        text."""
         return _sha256(self.raw())
 
     def _copy(self) -> ParallelText:
@@ -221,17 +222,20 @@ def _sha256(pieces: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def split_pair(pair: str, where: str) -> tuple[str, str]:
+def checked_pair(pair: str, where: str) -> tuple[str, str]:
     """ "fr-en" -> ("fr", "en"). Raises UserError for anything that is not two different language codes."""
     src, dash, trg = pair.partition("-")
     for code in (src, trg):
         if not dash or not _LANGUAGE.fullmatch(code):
             raise UserError(
-                f"{where}: unknown language {code!r} in the pair {pair!r}. Rename it with codes of two or three small "
-                "letters, source first, as in fr-en or zh_CN-en."
+                f"{where}: unknown language {code!r} in the pair {pair!r}. Use codes of two or three small letters, "
+                "source first, such as fr-en or zh_CN-en."
             )
     if src == trg:
-        raise UserError(f"{where}: the pair {pair!r} has one language on both sides. Rename it, source first: fr-en.")
+        raise UserError(
+            f"{where}: the pair {pair!r} has the same language on both sides. Rename it, source first: "
+            "fr-en."
+        )
     return src, trg
 
 
@@ -241,34 +245,34 @@ def find_files(directory: Path, listed: Sequence[str] = ()) -> dict[str, dict[st
         names = sorted(p.name for p in directory.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as error:
         raise UserError(f"{directory} cannot be read ({error.strerror}). Check its permissions.") from error
-    found = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
+    in_names = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
     for name in names:
         if plain := re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name):
             src, _, trg = plain[2].partition("-")
             if plain[3] in (src, trg) and src != trg:
-                split_pair(plain[2], str(directory / name))
-                found.add(plain[2])
-    pairs = sorted(found | set(listed)) if found else _short_pairs(directory, names, listed)
+                checked_pair(plain[2], str(directory / name))
+                in_names.add(plain[2])
+    pairs = sorted(in_names | set(listed)) if in_names else _short_pairs(directory, names, listed)
     if not pairs:
         similar = ", ".join(names[:5]) or "it is empty"
-        raise UserError(f"{directory} holds no corpus file ({similar}). Put files there named {LAYOUT}.")
-    return {pair: {split: _locate(directory, names, split, pair, bool(found)) for split in SPLITS} for pair in pairs}
+        raise UserError(f"{directory} has no corpus file ({similar}). Add files with the names {LAYOUT}.")
+    return {pair: {split: _locate(directory, names, split, pair, bool(in_names)) for split in SPLITS} for pair in pairs}
 
 
 def _pair_of(directory: Path, name: str) -> str:
-    """The pair that a .tsv file is named for."""
+    """The pair in the name of a .tsv file."""
     split, _, rest = name.partition(".")
     pair = rest.partition(".tsv")[0]
     if split not in SPLITS:
         better = _OTHER_NAMES.get(split.lower(), split.lower() if split.lower() in SPLITS else "")
-        advice = f"Rename it to {better}.{rest}." if better else f"Rename it or move it away; expected: {LAYOUT}."
+        advice = f"Rename it to {better}.{rest}." if better else f"Rename it or move it away; expected names: {LAYOUT}."
         raise UserError(f"{directory / name}: {split!r} is not the name of a split (train, valid, test). {advice}")
-    split_pair(pair, str(directory / name))
+    checked_pair(pair, str(directory / name))
     return pair
 
 
 def _short_pairs(directory: Path, names: Collection[str], listed: Sequence[str]) -> list[str]:
-    """The pairs of files named train.fr, train.en: those of corpus.json, else every language into English."""
+    """The pairs if files are called train.fr, train.en: those of corpus.json, else every language into English."""
     matches = (re.fullmatch(rf"({'|'.join(SPLITS)})\.({_LANGUAGE.pattern})(\.gz)?", name) for name in names)
     languages = sorted({match[2] for match in matches if match})
     if listed or len(languages) < 2:
@@ -292,23 +296,26 @@ def _locate(directory: Path, names: Collection[str], split: str, pair: str, only
         complete = all(hits)
         if any(hits) and not complete and not (form is forms[2] and only_long):
             missing = form[0] if not hits[0] else form[1]
-            raise UserError(f"{directory / missing} is missing, but its other side is there. Add it (or {missing}.gz).")
+            raise UserError(
+                f"{directory / missing} is missing, but the file of the other side exists. Add it (or "
+                f"{missing}.gz)."
+            )
         if complete:
             whole.append([name for side in hits for name in side])
             if len(whole) > 1 or len(whole[0]) > len(form):
                 both = " and ".join(name for group in whole for name in group)
-                raise UserError(f"{directory}: {both} are the same split of {pair} twice. Remove all but one form.")
+                raise UserError(f"{directory}: {both} hold the same split of {pair} twice. Remove all but one form.")
     if not whole:
         alias = next((name for name in names if _OTHER_NAMES.get(name.partition(".")[0]) == split), None)
-        advice = f"Rename {alias}." if alias else "Add it (or a .tsv.gz, or two plain files): all splits are needed."
+        advice = f"Rename {alias}." if alias else "Add it (or .tsv.gz, or two plain files): a corpus needs all splits."
         raise UserError(f"{directory / forms[0][0]} is missing: there is no {split} split for {pair}. {advice}")
     return tuple(directory / name for name in whole[0])
 
 
 def read_flat(path: Path) -> tuple[Flat, list[str]]:
-    """The text of one file, .gz unpacked and CRLF stripped, and what is to be said about it.
+    """The text of one file, with .gz unpacked and CRLF replaced by LF, and warnings about it.
 
-    A byte-order mark is an error, not stripped: other tools would make it the first character of the first sentence.
+    A byte-order mark is an error; we do not remove it, because other tools would read it as the first character.
     """
     data, warnings = _bytes(path), []
     if not len(data):
@@ -323,9 +330,9 @@ def read_flat(path: Path) -> tuple[Flat, list[str]]:
     flat = Flat(str(path), data)
     if any(b"\r\n" in block for _, block in flat.blocks()):
         counts = np.array([[block.count(end) for end in (b"\r\n", b"\r", b"\n")] for _, block in flat.blocks()])
-        if len(set((counts.sum(axis=0) - [0, 0, missing]).tolist())) == 1:  # before a line end was added
+        if len(set((counts.sum(axis=0) - [0, 0, missing]).tolist())) == 1:  # counted before a line end was added
             flat = Flat(str(path), spooled(block.replace(b"\r\n", b"\n") for _, block in flat.blocks()))
-            warnings.append(f"{path.name}: CRLF line ends, stripped. Save the file with LF line ends to silence this.")
+            warnings.append(f"{path.name}: CRLF line ends, replaced. Save the file with LF line ends to avoid this.")
     if missing:
         warnings.append(f"{path.name}: no line end after the last line. Check that the file is complete.")
     return flat, warnings
@@ -343,6 +350,9 @@ def _bytes(path: Path) -> Buffer:
     except EOFError as error:
         raise UserError(f"{path} ends too early: the .gz file is cut off. Fetch or pack it again.") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path} is no sound gzip file ({error}). Pack it again, or drop .gz from its name.") from error
+        raise UserError(
+            f"{path} is not a valid gzip file ({error}). Pack it again, or remove .gz from its "
+            "name."
+        ) from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error

@@ -1,12 +1,12 @@
 """Text to ids and back: sentencepiece (joint or one model per language) plus language tags.
 
-Ids: PAD 0, UNK 1, BOS 2, EOS 3, then the pieces, then one tag per language. Tags stand *after* the pieces, so no text
-can forge one. `tags="paper"` puts the target language's tag before the source sentence. `tags="released"` follows the
-authors' scripts: encoder tag = source language where all pairs share a target (many-to-one), else target language; and
-the target language's tag is the first predicted token.
+Ids: PAD 0, UNK 1, BOS 2, EOS 3, then the pieces, then one tag per language. Tags come *after* the pieces, so no text
+can produce one. `tags="paper"` puts the target language's tag before the source sentence. `tags="released"` follows the
+authors' scripts: the encoder tag is the source language if all pairs share a target (many-to-one), else the target
+language; and the target language's tag is the first predicted token.
 
-What is encoded comes back to the character, white space included: always with `byte_fallback`, else for text made of
-characters that the training text has. Any other character becomes UNK.
+Decoding gives the exact text back, with all white space: always with `byte_fallback`, else for characters that occur in
+the training text. Any other character becomes UNK.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
 Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 target
 
-# Sentencepiece adds up its statistics thread by thread, so their number decides the last bits of a model. It is the
-# same on every machine for that reason; a machine with fewer cores only takes longer.
+# Sentencepiece adds up its statistics thread by thread, so the number of threads changes the last bits of a model.
+# Therefore it is the same on every machine; a machine with fewer cores only takes longer.
 _THREADS = 8
-_BLOCK = 1 << 16  # lines that a sample is drawn from at a time
+_BLOCK = 1 << 16  # lines from which a part of the sample is drawn at a time
 
-# Sentencepiece writes a space as U+2581 and UNK as U+2585: the first would come back as a space, and a training
-# sentence with the second is passed over. So both are written as a pair of characters, and so is the noncharacter
-# that begins such a pair. The rule is one to one: no text is lost.
+# Sentencepiece writes a space as U+2581 and UNK as U+2585: it would decode the first as a space, and it skips a
+# training sentence with the second. So we write each of them as a pair of characters, and also the noncharacter with
+# which such a pair begins. The rule is one to one: no text is lost.
 _MARK = "\ufdd0"
 ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
 _PLAIN = {code: character for character, code in ESCAPES.items()}
@@ -56,7 +56,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def escape(text: str) -> str:
-    """Text without the characters that sentencepiece keeps for itself; every model is trained on and given this."""
+    """Text without the characters that sentencepiece reserves. Every model is trained on and applied to such text."""
     return _RESERVED.sub(lambda match: ESCAPES[match[0]], text)
 
 
@@ -80,8 +80,8 @@ class Tokenizer:
         self._sp = {key: spm.SentencePieceProcessor(model_proto=model) for key, model in sorted(models.items())}
         ids: dict[bytes | str, int] = {}
         self._to_id: dict[str, list[int]] = {}
-        for key, sp in self._sp.items():  # the union over models: equal pieces of two languages share one id
-            # Our models begin with the specials in this order; those of an imported checkpoint have others, elsewhere.
+        for key, sp in self._sp.items():  # the union of all models: equal pieces of two languages share one id
+            # Our models begin with the specials in this order; models of an imported checkpoint may not.
             special = {sp.pad_id(): PAD, sp.unk_id(): UNK, sp.bos_id(): BOS, sp.eos_id(): EOS}
             self._to_id[key] = [
                 special[i] if i in special else ids.setdefault(_content(sp, i), SPECIALS + len(ids))
@@ -97,36 +97,35 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 (hex) over all that decides which ids a text gets."""
+        """sha256 (hex) of all that decides which ids a text gets."""
         models = {key: sha256(model).hexdigest() for key, model in sorted(self.models.items())}
         return sha256(json.dumps([asdict(self.config), self.pairs, models]).encode()).hexdigest()
 
     def encoder_tag(self, pair: str) -> int:
-        """The id that stands before the source sentence of this pair."""
+        """The id before the source sentence of this pair."""
         src, trg = self._languages_of(pair)
         return self.tags[src if self.config.tags == "released" and self._one_target else trg]
 
     def prefix(self, pair: str) -> list[int]:
-        """Ids that every translation of this pair is forced to start with: [] or [decoder tag]."""
+        """The ids with which every translation of this pair must begin: [] or [decoder tag]."""
         trg = self._languages_of(pair)[1]
         return [self.tags[trg]] if self.config.tags == "released" else []
 
     def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1) -> list[list[int]]:
-        """Ids of many sentences of one side of a pair. The number of threads changes nothing but the time.
+        """Ids of many sentences of one side of a pair. The number of threads changes only the time.
 
-        Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag where there is one, pieces, EOS.
-        Raises UserError for a pair this tokenizer was not trained for, or text that is not Unicode.
+        Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag if there is one, pieces, EOS.
+        Raises UserError for a pair for which this tokenizer was not trained, or text that is not Unicode.
         """
-        key, before = self._key(pair, side), self._before(pair, side)
-        to_id = self._to_id[key]
-        return [[*before, *(to_id[i] for i in ids), EOS] for ids in self._pieces(texts, key, threads)]
+        ids, lengths = self.encode_flat(texts, pair, side, threads)
+        return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if len(lengths) else []
 
     def encode_flat(
         self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1
     ) -> tuple[Ints, Ints]:
-        """What `encode` gives as two arrays: [token] the ids of all sentences, [sentence] the tokens of each.
+        """The result of `encode` as two arrays: [token] the ids of all sentences, [sentence] their lengths.
 
-        For millions of sentences: little is left to Python, whose threads wait for one another.
+        For millions of sentences: Python, whose threads wait for one another, does little of the work.
         """
         key, before = self._key(pair, side), self._before(pair, side)
         pieces = self._pieces(texts, key, threads)
@@ -142,7 +141,7 @@ class Tokenizer:
         return ids, lengths
 
     def _key(self, pair: str, side: str) -> str:
-        """Which model encodes this side."""
+        """The key of the model that encodes this side."""
         language = self._languages_of(pair)[0 if side == "src" else 1]
         return "joint" if "joint" in self._sp else language
 
@@ -151,16 +150,18 @@ class Tokenizer:
         return [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
 
     def _pieces(self, texts: Sequence[str], key: str, threads: int) -> list[list[int]]:
-        """Each sentence in the model's own numbers."""
+        """Each sentence in the ids of the sentencepiece model."""
         try:
-            found: list[list[int]] = self._sp[key].encode(
-                [escape(text) for text in texts], out_type=int, num_threads=threads
-            )
-            return found
+            texts_escaped = [escape(text) for text in texts]
+            pieces: list[list[int]] = self._sp[key].encode(texts_escaped, out_type=int, num_threads=threads)
+            return pieces
         except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
             for text in texts:
                 if _SURROGATE.search(text):
-                    raise UserError(f"{text[:80]!r} holds half a surrogate pair, no character. Remove it.") from None
+                    raise UserError(
+                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove "
+                        "it."
+                    ) from None
             raise
 
     def encode_src(self, text: str, pair: str) -> list[int]:
@@ -168,16 +169,16 @@ class Tokenizer:
         return self.encode([text], pair, "src")[0]
 
     def encode_trg(self, text: str, pair: str) -> list[int]:
-        """The tokens to predict for one target sentence: decoder tag where there is one, pieces, EOS."""
+        """The tokens to predict for one target sentence: decoder tag if there is one, pieces, EOS."""
         return self.encode([text], pair, "trg")[0]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the pieces; specials and tags are dropped, UNK becomes U+2047, broken UTF-8 becomes U+FFFD."""
+        """Text of the pieces. Specials and tags are left out, UNK becomes U+2047, invalid UTF-8 becomes U+FFFD."""
         text = b"".join([self._texts[i] for i in ids]).decode("utf-8", errors="replace")
         return _unescape(text.removeprefix(" "))  # sentencepiece puts one space before every sentence
 
     def piece(self, token: int) -> str:
-        """How one id reads, for tables and pictures."""
+        """The text that tables and figures show for an id."""
         return self._names[token]
 
     def save(self, directory: Path) -> None:
@@ -205,28 +206,27 @@ class Tokenizer:
                 raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
             return tokenizer
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, UserError) as error:
-            what = f"{directory} holds no readable tokenizer ({error})"
+            what = f"{directory} has no readable tokenizer ({error})"
             raise UserError(f"{what}. Restore it from a backup, or train in a new directory.") from None
 
     def _languages_of(self, pair: str) -> tuple[str, str]:
         if pair not in self.pairs:
-            raise UserError(f"This tokenizer knows the pairs {', '.join(self.pairs)}, not {pair!r}.")
+            raise UserError(f"This tokenizer has the pairs {', '.join(self.pairs)}, not {pair!r}.")
         return split_pair(pair)
 
 
 def _content(sp: spm.SentencePieceProcessor, i: int) -> bytes | str:
-    """A byte piece as its byte, any other piece as its text: a piece that only *reads* "<0x41>" is five characters."""
+    """A byte piece as its byte, any other piece as its text: a text piece "<0x41>" stays text."""
     piece: str = sp.id_to_piece(i)
     return bytes([int(piece[3:5], 16)]) if sp.is_byte(i) else piece
 
 
 def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
-    """Train on the corpus's training text alone. The same corpus and config give the same bytes.
+    """Train on only the training text of the corpus. The same corpus and config give the same bytes.
 
-    Joint: on both sides of a temperature-smoothed sample. Per language: on every side in that language, unsmoothed, so
-    for a shared language on all pairs, as multiDDS (the source of TED-8) does. Raises UserError when `vocab_size` is
-    below what the characters need; where the text has too few pieces to fill it, the vocabulary is smaller, with a
-    UserWarning.
+    Joint: on both sides of a temperature-smoothed sample. Per language: on every side in that language, not smoothed; a
+    shared language uses all pairs, as in multiDDS (the source of TED-8). Raises UserError if `vocab_size` is too small
+    for the characters. If the text has too few pieces to fill it, the vocabulary is smaller, with a UserWarning.
     """
     sides: dict[str, list[Side]] = {}
     for pair in corpus.pairs:
@@ -238,9 +238,10 @@ def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
 
 
 def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
-    """At most about `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if need be.
+    """At most about `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if needed.
 
-    Without smoothing the joint vocabulary would be the head language's: a tail language would fall apart in letters.
+    Without smoothing, the largest language would take the joint vocabulary, and small languages would be cut into
+    letters.
     """
     sizes = np.array([len(text) for text, _ in sides])
     logits = np.log(sizes) / tau
@@ -254,21 +255,21 @@ def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
 
 
 def _some(text: ParallelText, wanted: int, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """`wanted` of the pairs, every choice equally likely, in their order; numbers are drawn for a block at a time."""
+    """`wanted` random pairs in their order, all choices equally likely; numbers are drawn block by block."""
     for at in range(0, len(text), _BLOCK):
         block, left = text[at : at + _BLOCK], len(text) - at
         here = wanted if left <= _BLOCK else int(rng.hypergeometric(wanted, left - wanted, _BLOCK))
         wanted -= here
         for number, row in enumerate(np.sort(rng.choice(len(block), here, replace=False)).tolist(), 1):
             yield block[row]
-            if number % 256 == 0:  # each may have brought 64 KB of pages with it
+            if number % 256 == 0:  # each line may have loaded 64 KB of pages
                 block.forget()
         block.forget()
 
 
 def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
     model = io.BytesIO()
-    # Without byte pieces every character of the training text needs a piece, in the sample or not.
+    # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
     every: set[str] = set()
     if not config.byte_fallback:
         for text, column in sides:
@@ -293,7 +294,7 @@ def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> b
         raise UserError(f"sentencepiece could not train the {name} tokenizer: {error}") from None
     found = spm.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
     if found < 0.95 * config.vocab_size:
-        warnings.warn(f"the {name} tokenizer has {found:,} pieces, not {config.vocab_size:,}: this text holds no more "
-                      "that are worth a place. Nothing is wrong; a vocab_size near that says what you have",
+        warnings.warn(f"the {name} tokenizer has {found:,} pieces, not {config.vocab_size:,}: this text has no more "
+                      "useful pieces. Nothing is wrong; to avoid this warning, set vocab_size near that number",
                       stacklevel=3)  # fmt: skip
     return model.getvalue()

@@ -1,9 +1,9 @@
 """What a run will compute, counted without computing it.
 
-Samplers and distiller are the real ones: the clock is moved from the first update to the last, and whoever is due gets
-a probe that computes nothing, remembers what it would have cost and answers with losses that never change. So the
-searches, looks and decisions counted here are those the run will make, for every method of the table. What depends on
-losses that nobody knows yet is decided by that answer: it errs, if at all, on the side of more distillation.
+Samplers and distiller are the real ones. We move the clock from the first update to the last, and each strategy that is
+due receives a fake probe: it computes nothing, records the cost and returns constant losses. So we count the searches,
+measurements and decisions that the run will make, for every method of the table. Decisions that depend on losses follow
+the constant ones; if this is wrong, it counts too much distillation rather than too little.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from pmd_lite.training.trial import trial_sentences
 
 @dataclass
 class Effort:
-    """An amount of computing: target tokens through forward passes, through a teacher, forward and backward; and more.
+    """An amount of computing.
 
-    steps: of an optimiser. sentences: translated. These are what is timed. multiply_adds: what `training.cost.Cost`
-    will say of it (the translation of the test set is not in there).
+    `planning.timing` measures the time of the first five: target tokens in a forward pass, in a teacher's forward pass,
+    in a forward and backward pass; steps of an optimiser; translated sentences. multiply_adds: what
+    `training.cost.Cost` counts for it, which leaves out the translation of the test set.
     """
 
     forward: float = 0.0
@@ -55,22 +56,22 @@ class Effort:
 
 @dataclass
 class Work:
-    """A whole run. `efforts` has the purposes of `training.cost.PURPOSES`, "translation" and "auxiliary"."""
+    """All computing of a run. `efforts` has the purposes of `training.cost.PURPOSES`, "translation" and "auxiliary"."""
 
     clock: Clock
-    """Length of the run, of an epoch, and where distillation begins; its step is the last."""
+    """Length of the run and of an epoch, and where distillation begins. Its step is the last one."""
     students: int
     efforts: dict[str, Effort]
     searches: int = 0
-    """Of one student: three trials each."""
+    """Of one student; each is three trials."""
     decisions: int = 0
-    """Other looks at the models that samplers and distiller ask for."""
+    """Other measurements of the models, for samplers and distiller."""
     evaluations: int = 0
     """Of one student."""
     helpers: list[str] = field(default_factory=list)
-    """Runs that the method needs before it can begin."""
+    """Runs that the method needs first."""
     visits: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
-    """[student, pair] how often each sentence is seen over the run."""
+    """[student, pair] how often the run shows each sentence."""
 
     @property
     def cost(self) -> dict[str, float]:
@@ -79,7 +80,7 @@ class Work:
 
 
 def count(facts: Facts, row: Method, config: Config) -> Work:
-    """All that the run of this method will compute on this corpus, test translations and auxiliary runs included."""
+    """Count all that a run of this method computes on this corpus, with test translations and auxiliary runs."""
     counter = _Counter(facts, row, config)
     counter.run()
     counter.work.efforts["translation"].sentences = sum(facts.test_sentences) * len(row.samplers)
@@ -92,12 +93,12 @@ def count(facts: Facts, row: Method, config: Config) -> Work:
 
 
 class _Counter:
-    """Moves the clock; it is the probe that strategies look through."""
+    """Moves the clock, and is the fake probe of the strategies."""
 
     def __init__(self, facts: Facts, row: Method, config: Config):
         self.facts, self.config = facts, config
         self.n, self.per_token = len(facts.pairs), per_token(shape_of(config, facts.vocabulary))
-        found = resources(self.n, len(row.samplers), config)
+        found = assumed_resources(self.n, len(row.samplers), config)
         self.samplers: list[Sampler] = make_samplers(row.samplers, facts.sizes, config, found)
         models = [nn.Linear(1, 1) for _ in row.samplers]
         self.distiller: Distiller = make_distiller(row.distiller, row.options, config, found)(
@@ -107,8 +108,8 @@ class _Counter:
         efforts = {purpose: Effort() for purpose in (*PURPOSES, "translation", "auxiliary")}
         visits = torch.zeros(len(row.samplers), self.n, dtype=torch.float64)
         self.work = Work(self.clock, len(row.samplers), efforts, visits=visits)
-        self.looked: dict[int, int] = {}  # student -> the update after which its dev loss was last computed
-        # Who draws a pair more often is taken to be better at it.
+        self.looked: dict[int, int] = {}  # student -> the update after which we last counted its dev loss
+        # We assume that a student is better at the pairs that it draws more often.
         self.losses = torch.stack([2 - sampler.probabilities() for sampler in self.samplers])
 
     def run(self) -> None:
@@ -143,7 +144,7 @@ class _Counter:
         work.clock = self.clock
 
     def shares(self, student: int) -> Tensor:
-        """[pair] of the micro-batches that this student draws now."""
+        """[pair] shares of the micro-batches that this student draws now."""
         return drawn_shares(self.samplers[student].probabilities(), self.facts, self.config)
 
     def _visits(self) -> Tensor:
@@ -153,30 +154,38 @@ class _Counter:
         return self.config.train.accumulate * shares * per_batch / sizes
 
     def _prepare(self) -> None:
-        """What Multi-Distill has its teachers compute before the first update (see `auxiliary.resources`)."""
+        """What Multi-Distill's teachers compute before the first update (see `auxiliary.resources`)."""
         effort, settings = self.work.efforts["prepare"], self.config.teacher
         if settings.md_criterion != "loss":
-            effort.sentences += sum(self.facts.dev_sentences)
-            effort.multiply_adds += self._dev()
+            effort.add(self._dev_translation())
         if settings.md_cache:
             for pair, size in enumerate(self.facts.sizes):
                 tokens = size * self.facts.tokens[pair]
-                effort.teacher += tokens
-                effort.multiply_adds += self._of(pair, tokens)
+                effort.add(Effort(teacher=tokens, multiply_adds=self._of(pair, tokens)))
 
     def _of(self, pair: int, tokens: float, passes: float = FORWARD, projections: float | None = None) -> float:
-        """Multiply-adds of passes over target tokens of training data and the source tokens that belong to them."""
+        """Multiply-adds of passes over target tokens of training data and their source tokens."""
         times = passes if projections is None else projections
         return self.per_token.multiply_adds(tokens * self.facts.src_per_trg[pair], tokens, passes, times)
+
+    def _training(self, pair: int, tokens: float, times: int = 1) -> Effort:
+        """Forward and backward passes over target tokens."""
+        return Effort(backward=times * tokens, multiply_adds=self._of(pair, tokens, FORWARD_AND_BACKWARD * times))
 
     def _dev(self) -> float:
         """Multiply-adds of one pass over the dev set, or of a greedy translation as long as the references."""
         return self.per_token.multiply_adds(sum(self.facts.dev_src), sum(self.facts.dev), FORWARD, FORWARD)
 
+    def _dev_pass(self, times: int = 1) -> Effort:
+        return Effort(forward=times * sum(self.facts.dev), multiply_adds=times * self._dev())
+
+    def _dev_translation(self) -> Effort:
+        return Effort(sentences=sum(self.facts.dev_sentences), multiply_adds=self._dev())
+
     def _taught(
         self, student: int, pair: int, tokens: float, passes: float, listeners: int, kept: bool = False
     ) -> Effort:
-        """What teachers and gates compute for these tokens (see `Trainer.count_teaching`)."""
+        """What teachers and gates compute for these tokens (see `training.step.Step.count_teaching`)."""
         teachers, looks = len(self.distiller.teachers(student, pair)), 2 if self.distiller.gated else 1
         projections = 1 if kept else looks * listeners
         spent = teachers * self._of(pair, tokens, passes, projections)
@@ -184,13 +193,12 @@ class _Counter:
         return Effort(teacher=passes * teachers * tokens, multiply_adds=spent)
 
     def _update(self) -> tuple[Effort, Effort]:
-        """One update of every student: its training, and what is computed to teach it once it distils."""
+        """One update of all students: their training, and what their teachers compute once distillation has begun."""
         plain, taught = Effort(steps=len(self.samplers)), Effort()
         for student in range(len(self.samplers)):
             for pair, p in enumerate(self.shares(student).tolist()):
                 tokens = self.config.train.accumulate * p * self.facts.batch[pair]
-                plain.backward += tokens
-                plain.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD)
+                plain.add(self._training(pair, tokens))
                 if self.distiller.weight(student, pair):
                     taught.add(self._taught(student, pair, tokens, FORWARD, 1))
         return plain, taught
@@ -198,87 +206,79 @@ class _Counter:
     def _look(self, student: int, purpose: str) -> None:
         if self.looked.get(student) != self.clock.step:
             self.looked[student] = self.clock.step
-            self.work.efforts[purpose].forward += sum(self.facts.dev)
-            self.work.efforts[purpose].multiply_adds += self._dev()
+            self.work.efforts[purpose].add(self._dev_pass())
             self.work.decisions += purpose == "probe"
 
     # ---- the probe
 
     def dev_loss(self, student: int) -> Tensor:
-        """Always the same; lower for the pairs that this student draws more often."""
+        """Constant; lower for the pairs that this student draws more often."""
         self._look(student, "probe")
         return self.losses[student].clone()
 
     def dev_score(self, student: int) -> Tensor:
-        """0 BLEU, so that a frozen teacher is always ahead."""
-        effort = self.work.efforts["probe"]
-        effort.multiply_adds += self._dev()
-        effort.sentences += sum(self.facts.dev_sentences)
+        """0 BLEU, so a frozen teacher is always better."""
+        self.work.efforts["probe"].add(self._dev_translation())
         self.work.decisions += 1
         return torch.zeros(self.n, dtype=torch.float64)
 
     def trial(self, student: int, alphas: Tensor) -> Tensor:
-        """All trials equally good."""
+        """The same loss for all trials."""
         self.work.searches += student == 0
         effort, trials = self.work.efforts["trial"], len(alphas)
         sets, rollback = self._trial_set(student), self.config.distill.resolved.rollback
         for pair, (tokens, _) in enumerate(sets):
             asked = int((alphas[:, pair] > 0).sum())
-            effort.backward += trials * tokens
-            effort.multiply_adds += self._of(pair, tokens, FORWARD_AND_BACKWARD * trials)
+            effort.add(self._training(pair, tokens, trials))
             kept = rollback and asked > 1 and worth_keeping(round(self.facts.batch[pair]), self.facts.vocabulary)
             effort.add(self._taught(student, pair, tokens, min(asked, 1) if rollback else asked, asked, kept))
         effort.steps += trials * math.ceil(sum(batches for _, batches in sets) / self.config.train.accumulate)
-        effort.forward += trials * sum(self.facts.dev)
-        effort.multiply_adds += trials * self._dev()
+        effort.add(self._dev_pass(trials))
         return torch.ones(trials, self.n, dtype=torch.float64)
 
     def _trial_set(self, student: int) -> list[tuple[float, float]]:
-        """For each pair: target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set` and
-        `ModelProbe`)."""
+        """[pair] target tokens and micro-batches of D_trial (see `training.trial.per_pair_trial_set`, `ModelProbe`)."""
         facts, config = self.facts, self.config
         if config.distill.resolved.trial_data == "per-pair":
             chosen = trial_sentences(facts.sizes, facts.per_batch, config.distill.trial_ratio)
             rows = zip(chosen, facts.tokens, facts.per_batch, strict=True)
             return [(count * each, max(1.0, count / one)) for count, each, one in rows]
         updates = int(config.distill.trial_ratio * self.clock.epoch) + 1
-        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream; its own
+        mixed = [(updates + 1) // 2, updates // 2] if student == 0 else [0, updates]  # of model_2's stream, of its own
         draws = sum(config.train.accumulate * n * self.shares(of) for n, of in zip(mixed, (1, student), strict=True))
         return [(n * tokens, n) for n, tokens in zip(cast(Tensor, draws).tolist(), facts.batch, strict=True)]
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
-        """The same direction every time."""
+        """A constant gradient."""
         whole = self.facts.dev[pair] if split == "valid" else self.facts.sizes[pair] * self.facts.tokens[pair]
-        used = min(float(tokens), whole)
-        self.work.efforts["probe"].backward += used
-        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD_AND_BACKWARD)
+        self.work.efforts["probe"].add(self._training(pair, min(float(tokens), whole)))
         self.work.decisions += split == "valid" and pair == 0
         return torch.ones(2)
 
     def uncertainty(self, student: int, pair: int, passes: int, tokens: int) -> TokenStats:
-        """Equally unsure of every pair."""
+        """The same uncertainty for every pair."""
         used = min(float(tokens), self.facts.dev[pair])
-        self.work.efforts["probe"].forward += (passes + 1) * used
-        self.work.efforts["probe"].multiply_adds += self._of(pair, used, FORWARD * (passes + 1))
+        passed = Effort(forward=(passes + 1) * used, multiply_adds=self._of(pair, used, FORWARD * (passes + 1)))
+        self.work.efforts["probe"].add(passed)
         self.work.decisions += pair == 0
         logp = -torch.ones(passes, 2)
         return TokenStats(logp, -logp, torch.zeros(2, dtype=torch.int64), torch.tensor([False, True]), 1.0)
 
 
 def drawn_shares(p: Tensor, facts: Facts, config: Config) -> Tensor:
-    """[pair] of the micro-batches, for a sampler's probabilities p [pair]."""
+    """[pair] shares of the micro-batches, for a sampler's probabilities p [pair]."""
     return batch_shares(p, torch.tensor(facts.per_batch, dtype=torch.float64), config.train.shares)
 
 
 def shape_of(config: Config, vocabulary: int) -> Transformer:
-    """A student without any numbers in it."""
+    """A student on the meta device: its shape, without values."""
     with torch.device("meta"), preserved_rng():
         return Transformer(vocabulary, **asdict(config.model), pad=PAD)
 
 
-def resources(n_pairs: int, students: int, config: Config) -> Resources:
-    """What auxiliary runs would have found, for objects that are only asked when they act."""
-    cached = cast(TopKCache, object()) if config.teacher.md_cache else None  # never read here
+def assumed_resources(n_pairs: int, students: int, config: Config) -> Resources:
+    """Constants in place of what auxiliary runs would give: enough to construct every sampler and distiller."""
+    cached = cast(TopKCache, object()) if config.teacher.md_cache else None  # nothing reads it while we count
     return Resources(
         plain_loss=torch.ones(n_pairs), bilingual_loss=torch.ones(n_pairs), similarity=torch.ones(n_pairs, n_pairs),
         teachers=[nn.Linear(1, 1) for _ in range(n_pairs)], teacher_scores=torch.zeros(n_pairs), teacher_cache=cached,
@@ -287,23 +287,22 @@ def resources(n_pairs: int, students: int, config: Config) -> Resources:
 
 
 def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]]:
-    """The auxiliary runs of a method and what each will compute (see `pmd_lite.auxiliary.wanted`)."""
+    """The auxiliary runs of a method, and what each computes (see `pmd_lite.auxiliary.wanted`)."""
     needs = needed_runs(row.samplers, row.distiller, config)
-    found = []
-    if "plain" in needs:
-        found.append(("tau=1", count(facts, get_method("tau=1"), config)))
-    if "auto-pmd" in needs:
-        found.append(("auto-pmd", count(facts, get_method("auto-pmd"), config)))
+    helpers = []
+    for need, method in (("plain", "tau=1"), ("auto-pmd", "auto-pmd")):
+        if need in needs:
+            helpers.append((method, count(facts, get_method(method), config)))
     if "bilingual" in needs:
         for pair, name in enumerate(facts.pairs):
-            alone = only(facts, pair)
+            alone = _only(facts, pair)
             own = bilingual_config(config, alone.batches_per_pass, facts.batches_per_pass)
-            found.append((name, count(alone, get_method("tau=1"), own)))
-    return found
+            helpers.append((name, count(alone, get_method("tau=1"), own)))
+    return helpers
 
 
-def only(facts: Facts, pair: int) -> Facts:
-    """The facts of one pair alone."""
+def _only(facts: Facts, pair: int) -> Facts:
+    """The facts of one pair."""
     one: dict[str, Any] = {
         name: value[pair : pair + 1] if isinstance(value, Sequence) else value for name, value in vars(facts).items()
     }

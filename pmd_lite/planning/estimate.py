@@ -1,4 +1,4 @@
-"""What a run would take on this machine: hours, memory and disk, before it begins."""
+"""Hours, memory and disk of a run on this machine, before it begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.tokenizers import check_scorers, missing_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.methods import Method, get_method, make_samplers
-from pmd_lite.planning.counting import Work, count, drawn_shares, resources
+from pmd_lite.planning.counting import Work, assumed_resources, count, drawn_shares
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.training.distributed import divided
@@ -31,19 +31,20 @@ TRIALS = 3
 MEAN_TOKENS = 30.0
 FLOAT = 4  # bytes
 STATE = 4 * FLOAT
-"""Bytes a parameter takes in a student in training: weight, gradient, and Adam's two moments."""
+"""Bytes per parameter of a student in training: weight, gradient, and Adam's two moments."""
 SAVED = 3 * FLOAT
-"""Bytes a parameter takes in a checkpoint: no gradient."""
+"""Bytes per parameter in a checkpoint: the same without the gradient."""
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "preparation": ("prepare",), "training": ("train", "teacher"), "search": ("trial",), "other looks": ("probe",),
-    "evaluation": ("dev",), "test translation": ("translation",), "auxiliary runs": ("auxiliary",),
+    "preparation": ("prepare",), "training": ("train", "teacher"), "search": ("trial",),
+    "other measurements": ("probe",), "evaluation": ("dev",), "test translation": ("translation",),
+    "auxiliary runs": ("auxiliary",),
 }  # fmt: skip
-"""Parts of a run, and the purposes of `Work.efforts` that they are made of."""
+"""{part of a run: the purposes of `Work.efforts` that belong to it}."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would take; the last value of a notebook cell shows it as a table."""
+    """What a run would take. A notebook shows it as a table."""
 
     name: str
     config: Config
@@ -51,72 +52,73 @@ class Estimate:
     work: Work
     speed: Speed
     memory: float | None
-    """Peak bytes; None where nothing was measured."""
+    """Peak bytes; None if it was not measured."""
     disk: Mapping[str, float]
-    """Bytes by what takes them; "while saving" is on top of the others for a moment."""
+    """{use: bytes}; "while saving" is needed in addition, for a moment."""
     guesses: tuple[str, ...]
-    """What is not measured but concluded."""
+    """What is assumed or calculated, not measured."""
 
     @property
     def hours(self) -> dict[str, float]:
-        """By part; together they are `total_hours`."""
+        """{part: hours}; their sum is `total_hours`."""
         efforts = self.work.efforts
         return {part: sum(self.speed.seconds(efforts[p]) for p in of) / 3600 for part, of in PARTS.items()}
 
     @property
     def total_hours(self) -> float:
-        """Of the whole run, with its test translations and the runs it needs beforehand."""
+        """Of the whole run, with its test translations and the runs that it needs first."""
         return sum(self.hours.values())
 
     @property
     def tokens_per_second(self) -> float:
-        """Target tokens of all students per second of training proper."""
+        """Target tokens of all students per second of the part "training"."""
         return self.work.efforts["train"].backward / (3600 * self.hours["training"])
 
     def table(self) -> Table:
-        """Hours by part, speed, memory and disk."""
+        """Hours of each part, speed, memory and disk."""
         said, total, work, clock = self._said(), self.total_hours, self.work, self.work.clock
         rows = [[part, duration(hours), f"{100 * hours / total:.0f} %", said[part]]
                 for part, hours in self.hours.items() if hours]  # fmt: skip
         epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
-        rows.append(["in all", duration(total), "100 %", epochs])
+        rows.append(["total", duration(total), "100 %", epochs])
         rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
-            rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU where there is one"])
+            rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU if there is one"])
         kept = {what: size for what, size in self.disk.items() if what != "while saving"}
         listed = ", ".join(f"{what} {amount(size)}" for what, size in kept.items())
         rows.append(["disk", amount(sum(kept.values())), "", listed])
-        rows.append(["disk at most", amount(sum(self.disk.values())), "", "while a checkpoint replaces the last one"])
+        most = amount(sum(self.disk.values()))
+        rows.append(["disk at most", most, "", "while a new checkpoint replaces the last one"])
         caption = f"{self.name}, {self.speed.device}"
         return Table(["part", "estimate", "share", "what it is"], rows, best=None, caption=caption)
 
     def _said(self) -> dict[str, str]:
-        """What each part consists of."""
+        """What each part consists of, in words."""
         work, train = self.work, self.config.train
         students = f"{work.students} student{'s' * (work.students > 1)}"
         since = f"after {work.clock.start:,}" if work.clock.start else "from the start"
         distilled = f", distilled {since}" if work.efforts["teacher"].teacher else ""
         return {
-            "preparation": "the teachers' dev scores, and their predictions where those are kept",
+            "preparation": "the teachers' dev scores, and their predictions if the run stores them",
             "training": f"{work.clock.total:,} updates of {students}, each of {train.accumulate} x {train.tokens:,} "
-            f"tokens at the most{distilled}",
+            f"tokens at most{distilled}",
             "search": f"{work.searches:,} searches for each student, {TRIALS} trials each",
-            "other looks": f"{work.decisions:,} looks at a student by its sampler or distiller",
+            "other measurements": f"{work.decisions:,} measurements of a student for its sampler or distiller",
             "evaluation": f"{work.evaluations:,} dev passes of each student",
             "test translation": f"{work.efforts['translation'].sentences:,.0f} sentences, beam {train.beam}",
             "auxiliary runs": ", ".join(work.helpers),
         }
 
     def to_text(self) -> str:
-        """The table, and below it what is not measured."""
-        return "\n".join([self.table().to_text(), "", "Concluded, not measured:", *(f"- {g}" for g in self.guesses)])
+        """The table, and below it what was not measured."""
+        return "\n".join([self.table().to_text(), "", "Not measured:", *(f"- {g}" for g in self.guesses)])
 
     def __repr__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return f"{self.table().to_html()}\n<p>Concluded, not measured: {'; '.join(self.guesses)}.</p>"
+        return f"{self.table().to_html()}\n<p>Not measured: {'; '.join(self.guesses)}.</p>"
 
 
 def estimate(
@@ -135,24 +137,24 @@ def estimate(
     seconds: float = 10.0,
     **overrides: Any,
 ) -> Estimate:
-    """Hours, memory and disk of a run: a few steps of it are timed here, all else is counted.
+    """Hours, memory and disk of a run: this measures a few steps of it, and counts the rest.
 
     Args:
         corpus, method, preset_name, samplers, tokenizer, init, overrides: as in `train`.
-        sizes: training sentence pairs by pair, {"fr-en": 3_000_000, ...}, in the place of a corpus that is not here;
-            its sentences are random ids.
-        processes: how many will share the run. An update with fewer micro-batches is divided as `train` does it, and
-            what is measured is one process with such micro-batches: hours are those of one process for all the work.
+        sizes: instead of a corpus that is not here: {"fr-en": 3_000_000, ...}, training sentence pairs of each pair.
+            Its sentences are random ids.
+        processes: how many will share the run. An update with fewer micro-batches is divided as in `train`. We measure
+            one process with such micro-batches, and give the hours that one process needs for all the work.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
-        tokens_per_second: target tokens at which some other machine trains one plain model of this shape. Then nothing
-            is timed, the rest follows by counting passes, and memory stays unknown.
+        tokens_per_second: target tokens per second at which another machine trains one plain model of this shape. Then
+            we measure nothing and calculate the rest from the number of passes; memory is unknown.
         seconds: about how long to measure; a single step of a large model may take longer.
-    Returns: an Estimate. No file is written (but for the model of a BLEU tokenizer that sacreBLEU has to download), no
-        random generator moved.
-    Raises: UserError on anything `train` would refuse, too.
+    Returns: an Estimate. This writes no file (except if sacreBLEU must download the model of a BLEU tokenizer) and does
+        not change the state of any random generator.
+    Raises: UserError for all that `train` refuses.
     """
     if sizes is not None and corpus is not None:
-        raise UserError("give a corpus, or the sizes of one that is not here, not both")
+        raise UserError("give a corpus or sizes=, not both")
     row = get_method(method, samplers)
     here = None
     if sizes is None:
@@ -161,26 +163,29 @@ def estimate(
     config = configured(preset_name, direction, row.name, overrides)
     if init is not None:
         if sizes is not None:
-            raise UserError("init= brings a tokenizer, for which it takes text: give a corpus instead of sizes=")
+            raise UserError("init= brings a tokenizer, which needs text: give a corpus instead of sizes=")
         start = Imported(init)
         config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
     if tokens_per_second is not None and tokens_per_second <= 0:
         raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
     if processes < 1:
-        raise UserError(f"processes={processes}: name how many will share the run, at least 1")
+        raise UserError(f"processes={processes}: must be at least 1")
     config = divided(config, processes)
     with preserved_rng():
-        stand_in = _stand_in(here, config, tokenizer, sizes or {}, mean_tokens, held_out)
+        if here is None:
+            stand_in = described(sizes or {}, mean_tokens, held_out, config)
+        else:
+            stand_in = sampled(here, config, tokenizer)
         if isinstance(preset_name, str) and (note := remark(preset_name, direction)):
             stand_in = replace(stand_in, guesses=(note, *stand_in.guesses))
         name = here.name if here else f"{len(sizes or ())} pairs"
-        if tokens_per_second is None:  # else the run is for another machine, which may have the tokenizers
+        if tokens_per_second is None:  # else the run is for another machine, which may have the BLEU tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
-        found = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
+        planned = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
     if processes > 1:
-        shared = f"hours of one process: {processes} share training and evaluation, and gain at most {processes} times"
-        found = replace(found, guesses=(*found.guesses, shared))
-    return found
+        shared = f"hours of one process: {processes} share training and evaluation, at most {processes} times as fast"
+        planned = replace(planned, guesses=(*planned.guesses, shared))
+    return planned
 
 
 def _estimate(
@@ -190,8 +195,8 @@ def _estimate(
     work = count(facts, row, config)
     teaches = work.efforts["teacher"].teacher > 0
     if tokens_per_second is None:
-        found = resources(len(facts.pairs), len(row.samplers), config)
-        samplers = make_samplers(row.samplers, facts.sizes, config, found)
+        assumed = assumed_resources(len(facts.pairs), len(row.samplers), config)
+        samplers = make_samplers(row.samplers, facts.sizes, config, assumed)
         drawn = [drawn_shares(sampler.probabilities(), facts, config) for sampler in samplers]
         speed = measure(encoded, torch.stack(drawn).mean(dim=0), config, teaches, seconds)
     else:
@@ -204,18 +209,8 @@ def _estimate(
     return Estimate(f"{row.name} on {name}", config, facts, work, speed, memory, disk, guesses)
 
 
-def _stand_in(
-    corpus: Corpus | None, config: Config, tokenizer: str | Path | None, sizes: Mapping[str, int], mean_tokens: float,
-    held_out: int,
-) -> StandIn:  # fmt: skip
-    """What stands in for the corpus, or for the one that `sizes` describe."""
-    if corpus is None:
-        return described(sizes, mean_tokens, held_out, config)
-    return sampled(corpus, config, Path(tokenizer) if tokenizer is not None else None)
-
-
 def _more_states(row: Method, config: Config, teaches: bool) -> int:
-    """Bytes per parameter of what a run holds beside the one student, and one teacher, that were measured."""
+    """Bytes per parameter that a run holds beside the one student and one teacher that we measured."""
     students = len(row.samplers)
     bytes_of = STATE * (students - 1) - FLOAT * (teaches and students > 1)
     if issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback:
@@ -224,15 +219,15 @@ def _more_states(row: Method, config: Config, teaches: bool) -> int:
 
 
 def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, vocabulary: int) -> dict[str, float]:
-    """Bytes by what takes them. size: parameters of one student."""
+    """{use: bytes}. size: parameters of one student."""
     students, pairs = len(row.samplers), len(facts.pairs)
     latest = students * size * SAVED
     if issubclass(row.distiller, LSSD):
-        latest += students * size * FLOAT * pairs  # at the most a snapshot of its own for every pair
-    found = {
+        latest += students * size * FLOAT * pairs  # at most one snapshot for every pair
+    disk = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
-        # each student's, and beside them one file of sources and one of references for each pair
+        # those of each student, and for each pair a file of sources and a file of references
         "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),
     }
@@ -240,31 +235,30 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
         id_bytes = 2 if vocabulary <= 1 << 16 else 4
         tokens = facts.train_tokens + sum(facts.dev)
         sentences = sum(facts.sizes) + sum(facts.dev_sentences)
-        found["encoded corpus"] = 2 * (id_bytes * tokens + 8 * sentences)  # source and target about as long
-    return found
+        disk["encoded corpus"] = 2 * (id_bytes * tokens + 8 * sentences)  # both sides are about equally long
+    return disk
 
 
 def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[str]:
     """What was not measured, in words."""
     if not speed.budget:
-        return ["all times, from passes through the model at the speed given"]
-    found = ["everything but single steps, by counting them; a trial is taken as three steps and one teacher's pass"
-             if work.searches else "everything but single steps, by counting them"]  # fmt: skip
+        return ["all times: calculated from passes through the model at the given speed"]
+    notes = ["all but single steps: their number is counted"]
+    if work.searches:
+        notes.append("a trial: taken as three steps and one teacher's pass")
     if speed.budget < config.train.tokens:
-        found.append(
-            f"micro-batches of {config.train.tokens:,} tokens from those of {speed.budget:,}, in time and in memory"
-        )
+        notes.append(f"time and memory at {config.train.tokens:,} tokens a micro-batch: from {speed.budget:,} tokens")
     if len(row.samplers) > 1:
-        found.append("memory of the other students" + (" and of three trial copies" if work.searches else ""))
+        notes.append("memory of the other students" + (" and of three trial copies" if work.searches else ""))
     if work.efforts["translation"].sentences:
-        found.append("translations as long as the references")
+        notes.append("length of the translations: taken as that of the references")
     if work.helpers:
-        found.append("auxiliary runs at the speed of this one")
-    return found
+        notes.append("auxiliary runs: taken to be as fast as this one")
+    return notes
 
 
 def duration(hours: float) -> str:
-    """Hours in a unit that a person plans with."""
+    """Hours in a readable unit."""
     if hours < 1 / 60:
         return f"{3600 * hours:.1f} s"
     if hours < 1:
@@ -273,7 +267,7 @@ def duration(hours: float) -> str:
 
 
 def amount(size: float) -> str:
-    """Bytes in a unit that disks are sold in."""
+    """Bytes in a readable unit."""
     for unit, power in (("TB", 12), ("GB", 9), ("MB", 6), ("kB", 3)):
         if size >= 10**power:
             return f"{size / 10**power:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""A small corpus in the place of the real one: enough to time steps on, and to know how long its sentences are."""
+"""A small corpus instead of the real one: enough to measure steps, and the lengths of sentences."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, Ints, TokenArray, 
 from pmd_lite.errors import UserError
 
 SAMPLE = 4000
-"""Sentence pairs of each pair and split that are looked at."""
+"""At most this many sentence pairs of each pair and split are used."""
 TOKENIZER_SAMPLE = 50_000
-"""Sentences that a tokenizer is trained on here at the most; the run's own may see more."""
+"""At most this many sentences train a tokenizer here; the run may use more."""
 ENOUGH = 50 * SAMPLE
-"""Sentences that batches are cut from to see how full they get."""
+"""At most this many sentences are cut into batches to find out how full a batch is."""
 BYTES = 256
-"""Pieces that byte_fallback takes; all languages share them."""
+"""Pieces for byte_fallback; all languages share them."""
 TEXT_BYTES = 4.0
-"""Bytes of text per token, where there is no text to look at."""
+"""Assumed bytes of text per token, if there is no text."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What counting needs to know of a corpus; every list has one entry per pair. Tokens are target tokens unless it
-    says source tokens."""
+    """What counting needs to know about a corpus. Every list has one entry per pair; tokens are target tokens unless
+    the field says source tokens."""
 
     pairs: tuple[str, ...]
     sizes: list[int]
     """Training sentence pairs that fit into max_len."""
     tokens: list[float]
-    """Of a training sentence, mean."""
+    """Mean tokens of a training sentence."""
     per_batch: list[float]
-    """Sentences in a micro-batch, mean (see `data.batching.Round`)."""
+    """Mean sentences in a micro-batch (see `data.batching.Round`)."""
     dev: list[float]
-    """Of the whole dev set."""
+    """Tokens of the whole dev set."""
     src_per_trg: list[float]
-    """Source tokens of a training sentence to one target token of it, mean."""
+    """Source tokens per target token of the training data."""
     dev_src: list[float]
     """Source tokens of the whole dev set."""
     dev_sentences: list[float]
     test_sentences: list[int]
     text_bytes: float
-    """Bytes of one translated sentence, mean over pairs."""
+    """Bytes of a translated sentence, mean over pairs."""
     vocabulary: int
     """Ids of the tokenizer."""
 
     @property
     def train_tokens(self) -> float:
-        """Of all training data."""
+        """Tokens of all training data."""
         return sum(n * tokens for n, tokens in zip(self.sizes, self.tokens, strict=True))
 
     @property
@@ -66,13 +66,13 @@ class Facts:
 
     @property
     def batch(self) -> list[float]:
-        """Of a micro-batch, mean."""
+        """Mean tokens of a micro-batch."""
         return [sentences * tokens for sentences, tokens in zip(self.per_batch, self.tokens, strict=True)]
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """A few sentences of every pair as ids, the facts about the whole corpus, and what of them is a guess."""
+    """A few sentences of every pair as ids, facts about the whole corpus, and which of the facts are guesses."""
 
     encoded: EncodedCorpus
     facts: Facts
@@ -80,7 +80,7 @@ class StandIn:
 
 
 class WideTokenizer(Tokenizer):
-    """A tokenizer with as many ids as the run's will have, whatever it was trained on; the rest of them read as ''."""
+    """A tokenizer with as many ids as the run's tokenizer will have; the ids that `of` lacks decode to ""."""
 
     def __init__(self, of: Tokenizer, size: int):
         super().__init__(of.config, of.pairs, of.models, of.origin)
@@ -88,14 +88,14 @@ class WideTokenizer(Tokenizer):
         self.vocab_size = max(self.vocab_size, size)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the pieces that there are."""
+        """Text of the known pieces."""
         return super().decode(i for i in ids if i < self.known)
 
 
 def full_vocabulary(config: TokenizerConfig, languages: int) -> int:
-    """Ids of a tokenizer that fills its vocabulary: pieces and tags. Pieces that languages share count once each.
+    """Ids of a tokenizer that fills its vocabulary: pieces and tags.
 
-    (Apart from bytes nobody knows them beforehand, so for a model per language this is the most there can be.)
+    With a model per language this is an upper limit: of the pieces that languages share, only the bytes are known.
     """
     if config.kind == "joint":
         return config.vocab_size + languages
@@ -103,28 +103,27 @@ def full_vocabulary(config: TokenizerConfig, languages: int) -> int:
     return shared + languages * (config.vocab_size - shared) + languages
 
 
-def sampled(corpus: Corpus, config: Config, tokenizer: Path | None = None) -> StandIn:
-    """The stand-in of a corpus that is here: up to 4,000 evenly spaced sentence pairs of every pair and split.
+def sampled(corpus: Corpus, config: Config, tokenizer: str | Path | None = None) -> StandIn:
+    """The stand-in of an existing corpus: up to 4,000 evenly spaced sentence pairs of every pair and split.
 
-    tokenizer: directory of the one the run will use; without it one is trained, on 50,000 sentences at the most.
+    tokenizer: directory of the run's tokenizer; None trains one on at most 50,000 sentences.
     """
     guesses = []
     if tokenizer is not None:
-        speaks = Tokenizer.load(tokenizer)
+        speaks = Tokenizer.load(Path(tokenizer))
     else:
         fewer = min(config.tokenizer.max_sentences, TOKENIZER_SAMPLE)
         speaks = train_tokenizer(corpus, dataclasses.replace(config.tokenizer, max_sentences=fewer))
         if fewer < min(config.tokenizer.max_sentences, 2 * sum(corpus.sizes)):
             speaks = WideTokenizer(speaks, full_vocabulary(config.tokenizer, len(corpus.languages)))
             guesses.append(
-                f"tokens per sentence, from a tokenizer trained on {fewer:,} sentences (the run's own makes fewer)"
+                f"tokens per sentence: from a tokenizer trained on {fewer:,} sentences (the run's own makes fewer)"
             )
     texts: RawTexts = {
         pair: {name: _spaced(getattr(corpus, name)[pair]) for name in ("train", "valid", "test")}
         for pair in corpus.pairs
     }
-    small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True)
-    small = small.only(corpus.pairs)
+    small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True).only(corpus.pairs)
     encoded = encode_corpus(small, speaks, config.model.max_len)
     fit = [1 - encoded.dropped.get(f"train.{pair}", 0) / len(texts[pair]["train"]) for pair in corpus.pairs]
     held = [len(corpus.valid[pair]) / len(texts[pair]["valid"]) for pair in corpus.pairs]
@@ -136,36 +135,36 @@ def sampled(corpus: Corpus, config: Config, tokenizer: Path | None = None) -> St
         sum(len(text.encode()) for text in references) / len(references),
     )  # fmt: skip
     if max(corpus.sizes) > SAMPLE:
-        guesses.append(f"lengths of sentences, from {SAMPLE:,} of each pair")
+        guesses.append(f"lengths of sentences: from {SAMPLE:,} of each pair")
     return StandIn(encoded, facts, tuple(guesses))
 
 
 def described(
     sizes: Mapping[str, int], mean_tokens: float, held_out: int, config: Config, sample: int = SAMPLE
 ) -> StandIn:
-    """The stand-in of a corpus that is not here: random ids in sentences of random lengths.
+    """The stand-in of a corpus that is not here: sentences of random lengths with random ids.
 
     Args:
-        sizes: training sentence pairs by pair, such as {"fr-en": 3_000_000}.
+        sizes: training sentence pairs of each pair, such as {"fr-en": 3_000_000}.
         mean_tokens: tokens of a sentence, source or target, sentence end and tags included.
         held_out: sentence pairs of every dev set and of every test set.
-        sample: sentence pairs of each pair and split that are made, at the most.
-    Raises: UserError for sizes, lengths or names that no corpus has.
+        sample: at most this many sentence pairs of each pair and split are made.
+    Raises: UserError for impossible sizes, lengths or names.
     """
-    least = SPECIALS  # a tag, a piece and the sentence end at the very least
+    least = SPECIALS  # a tag, a piece and the sentence end need three
     if not sizes or any(type(n) is not int or n < 1 for n in sizes.values()) or held_out < 1:
         raise UserError("sizes and held_out: give whole numbers above 0, such as sizes={'fr-en': 3_000_000}")
     if not least <= mean_tokens <= config.model.max_len:
-        raise UserError(f"mean_tokens={mean_tokens}: must lie between {least} and max_len={config.model.max_len}")
+        raise UserError(f"mean_tokens={mean_tokens}: must be between {least} and max_len={config.model.max_len}")
     if wrong := [pair for pair in sizes if len(pair.split("-")) != 2 or not all(pair.split("-"))]:
-        raise UserError(f"{wrong[0]!r} is no pair of languages: write it as fr-en")
+        raise UserError(f"{wrong[0]!r} is not a pair of languages: write it as fr-en")
     languages = {language for pair in sizes for language in pair.split("-")}
     plain = Tokenizer(config.tokenizer, list(sizes), {}, {"name": "described", "sha256": ""})
     tokenizer = WideTokenizer(plain, full_vocabulary(config.tokenizer, len(languages)))
     rng = np.random.default_rng(0)
 
     def split(count: int) -> EncodedSplit:
-        # Lengths of real sentences are skewed to the right: half as spread out as they are long fits news and talks.
+        # Lengths of real sentences are skewed to the right. A standard deviation of half the mean fits news and talks.
         longer = rng.gamma(4.0, mean_tokens / 4, count)
         sides = [longer * rng.uniform(0.8, 1.2, count) for _ in range(2)]
         whole = [np.clip(np.rint(x), 2, config.model.max_len).astype(np.int64) for x in sides]
@@ -176,7 +175,7 @@ def described(
     encoded = EncodedCorpus(tokenizer, tuple(sizes), train, valid, {})
     held = [max(1.0, held_out / sample)] * len(sizes)
     facts = _facts(encoded, config, list(sizes.values()), held, [held_out] * len(sizes), TEXT_BYTES * mean_tokens)
-    guess = f"sentences of {mean_tokens:g} tokens, of random ids: the corpus was only described"
+    guess = f"sentences: random ids, {mean_tokens:g} tokens on average, because the corpus is not here"
     return StandIn(encoded, facts, (guess,))
 
 
@@ -189,7 +188,7 @@ def _facts(
         encoded.pairs,
         sizes,
         [split.trg_tokens / len(split) for split in train],
-        [_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
+        [mean_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [split.src_tokens / split.trg_tokens for split in train],
         [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
@@ -200,9 +199,9 @@ def _facts(
     )
 
 
-def _per_batch(split: EncodedSplit, size: int, budget: int) -> float:
-    """Mean sentences in a micro-batch when the lengths in `split` are those of `size` sentences."""
-    rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # the more sentences, the fuller the batches
+def mean_per_batch(split: EncodedSplit, size: int, budget: int) -> float:
+    """Mean sentences in a micro-batch if `size` sentences have the lengths of those in `split`."""
+    rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # more sentences make fuller batches
     sides = (TokenArray(side.flat, side.starts[rows], side.lengths[rows]) for side in (split.src, split.trg))
     return round_of(EncodedSplit(*sides), budget).per_batch
 

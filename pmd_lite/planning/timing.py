@@ -1,9 +1,10 @@
-"""How fast this machine trains and translates, from a few real steps, and how much memory they take."""
+"""How fast this machine trains and translates, and how much memory that needs, measured on a few real steps."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import os
 import statistics
 import sys
 import threading
@@ -30,9 +31,9 @@ from pmd_lite.training.seeds import derive_seed
 from pmd_lite.training.snapshot import preserved_rng
 
 LEAST_BUDGET = 256
-"""Token budget of the first micro-batch; it is doubled while there is time, up to the run's own."""
+"""Token budget of the first micro-batch; it is doubled while there is time, up to the run's own budget."""
 ROUNDS = (3, 9)
-"""Repetitions of each measurement, at least and at most."""
+"""Smallest and largest number of repetitions of each measurement."""
 
 
 @dataclass(frozen=True)
@@ -41,41 +42,41 @@ class Speed:
 
     forward: float
     teacher: float
-    """What a distilled micro-batch takes longer: the teacher's forward pass and L_kd."""
+    """Additional seconds of a distilled micro-batch: the teacher's forward pass and L_kd."""
     backward: float
     step: float
     sentence: float
     budget: int
-    """Token budget of the micro-batches that were timed; 0: none were."""
+    """Token budget of the measured micro-batches; 0: nothing was measured."""
     device: str
     memory: float | None = None
-    """Peak bytes with one student and one teacher, at the run's own token budget; None: not known here."""
+    """Peak bytes with one student and one teacher, at the run's own token budget; None: unknown."""
 
     def seconds(self, effort: Effort) -> float:
-        """What an amount of computing takes."""
+        """Seconds for an amount of computing."""
         of = (effort.forward, effort.teacher, effort.backward, effort.steps, effort.sentences)
         return sum(a * b for a, b in zip(of, (self.forward, self.teacher, self.backward, self.step, self.sentence),
                                          strict=True))  # fmt: skip
 
     @classmethod
     def known(cls, tokens_per_second: float, sentence_tokens: float, config: Config) -> Speed:
-        """By counting passes alone: training one model at this speed is three passes a token, all else follows.
+        """Calculated from a given speed of training one model, which takes three passes per token.
 
-        Beam search is taken to cost a pass per token of every hypothesis.
+        Beam search is assumed to take one pass per token of every hypothesis.
         """
         one = 1 / (3 * tokens_per_second)
         return cls(one, one, 3 * one, 0.0, one * sentence_tokens * config.train.beam, 0, "as given")
 
 
 def measure(encoded: EncodedCorpus, shares: Tensor, config: Config, teaches: bool, seconds: float) -> Speed:
-    """Time real steps on this machine: the first is thrown away, of the others the median counts.
+    """Measure real steps on this machine: discard the first, take the median of the others.
 
     Args:
         encoded: sentences to train on. shares: [pair] how often each pair is drawn.
-        teaches: whether there is a teacher at all.
+        teaches: whether the method has a teacher.
         seconds: about how long to measure; a single step of a large model may take longer than that.
-    Raises: UserError as training would, when the device is not there or cannot do the precision.
-    Nothing is kept, and no random generator is moved.
+    Raises: UserError as in training, when the device is absent or does not support the precision.
+    The state of the random generators does not change.
     """
     device = pick_device(config.train.device, config.train.precision)
     with preserved_rng():
@@ -94,7 +95,7 @@ class _Bench:
     ):  # fmt: skip
         self.encoded, self.shares, self.config, self.device = encoded, shares, config, device
         self.learner = Learner(encoded.tokenizer.vocab_size, config, device, derive_seed(config.train.seed, 0))
-        # What is mixed, and how, depends on the method but little: Eq. 3 and 4 stand for all.
+        # The cost of mixing losses depends little on the method: Eq. 3 and 4 represent all.
         peers = [self.learner.model, copy.deepcopy(self.learner.model)] if teaches else [self.learner.model]
         self.distiller, self.teaches = BiPMD(peers, len(encoded.pairs), config.distill), teaches
         self.until = time.perf_counter() + seconds
@@ -112,7 +113,7 @@ class _Bench:
             resting = resting or memory_now(self.device)
             self.peaks[budget] = peak()
             took = time.perf_counter() - started
-            # The same thing twice as large, warm-up and three rounds of it, must fit into what is left.
+            # Twice the budget, with a warm-up and three rounds, must fit into the time that is left.
             if budget == self.config.train.tokens or took * 2 * 2 * (ROUNDS[0] + 1) > self._left:
                 break
             budget = min(2 * budget, self.config.train.tokens)
@@ -132,13 +133,14 @@ class _Bench:
                 yield i
 
     def _batches(self, budget: int) -> list[Batch]:
-        """A few micro-batches of this budget, of pairs drawn as the run draws them."""
+        """A few micro-batches of this budget, whose pairs are drawn as in the run."""
         schedule = PairSchedule((0,), "stratified")
         streams = [PairStream(split, pair, budget, (0, pair)) for pair, split in enumerate(self.encoded.train)]
         return [streams[schedule.next(self.shares)].next().to(self.device) for _ in range(ROUNDS[0])]
 
     def _round(self, batch: Batch) -> tuple[float, float, float, float]:
-        """Seconds per target token of a dev pass, of a plain and of a distilled micro-batch; of an optimiser step."""
+        """Seconds per target token of a dev pass, of a plain and of a distilled micro-batch; seconds of an optimiser
+        step."""
         forward = self._timed(lambda: dev_losses(self.learner, [batch], len(self.encoded.pairs)))
         plain = self._timed(lambda: self._micro(batch, False))
         step = self._timed(self.learner.finish)
@@ -161,12 +163,13 @@ class _Bench:
         return time.perf_counter() - started
 
     def _extrapolated(self, budget: int, resting: float) -> float:
-        """Peak bytes at the run's own token budget: what lies there between steps does not grow, the rest does."""
+        """Peak bytes at the run's own token budget: only what exceeds the memory between steps grows with the
+        budget."""
         peak = self.peaks[budget]
         return peak + max(0.0, peak - resting) * (self.config.train.tokens / budget - 1)
 
     def _sentence(self) -> float:
-        """Seconds to translate a sentence in batches, with translations as long as the references."""
+        """Seconds per sentence to translate in batches, with translations as long as the references."""
         train, split = self.config.train, max(self.encoded.valid, key=len)
         pair = self.encoded.pairs[self.encoded.valid.index(split)]
         tokenizer = self.encoded.tokenizer
@@ -191,12 +194,12 @@ class _Bench:
 
 
 def parameters(config: Config, vocabulary: int) -> int:
-    """Parameters of one student, without making it."""
+    """Number of parameters of one student; no memory is allocated."""
     return shape_of(config, vocabulary).parameter_count()
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was asked to."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -211,12 +214,12 @@ def describe(device: torch.device) -> str:
 
 
 def memory_now(device: torch.device) -> float:
-    """Bytes in use: of the device where it counts them, else of this process (0 where the system does not say)."""
+    """Bytes in use: on the device if it counts them, else by this process (0 if the system does not tell)."""
     if device.type == "cuda":
         return float(torch.cuda.memory_allocated(device))
     statm = Path("/proc/self/statm")
     if statm.exists():
-        return float(statm.read_text().split()[1]) * _page()
+        return float(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     if sys.platform == "win32":
         return 0.0
     import resource
@@ -225,32 +228,27 @@ def memory_now(device: torch.device) -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * scale
 
 
-def _page() -> int:
-    import resource
-
-    return resource.getpagesize()
-
-
 @contextmanager
 def peak_memory(device: torch.device) -> Iterator[Callable[[], float]]:
-    """Within the block, watch memory; the function that is handed out says the largest number of bytes seen.
+    """Watch memory within the block; the yielded function returns the largest number of bytes so far.
 
-    On CUDA the allocator counts (its own peak starts anew). Elsewhere the process is looked at every few milliseconds.
+    On CUDA the allocator counts (this resets its peak). Elsewhere a thread reads the process's memory every few
+    milliseconds.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         yield lambda: float(torch.cuda.max_memory_allocated(device))
         return
-    seen, done = [memory_now(device)], threading.Event()
+    largest, done = [memory_now(device)], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.004):
-            seen.append(max(seen.pop(), memory_now(device)))
+            largest.append(max(largest.pop(), memory_now(device)))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield lambda: max(seen[0], memory_now(device))
+        yield lambda: max(largest[0], memory_now(device))
     finally:
         done.set()
         watcher.join()

@@ -283,7 +283,7 @@ def test_lines_come_back_as_they_were(expected: list[str], crlf: bool) -> None:
 def test_bytes_that_are_no_utf8_are_named_by_line_after_the_good_ones() -> None:
     stream = text_lines(io.BytesIO(b"un\nd\xe9j\xe0\n"), "a.zip: a.fr")
     assert next(stream) == "un"
-    with pytest.raises(UserError, match=r"a\.zip: a\.fr:2: byte 2 of the line, 0xe9, is no UTF-8"):
+    with pytest.raises(UserError, match=r"a\.zip: a\.fr:2: byte 2 of the line, 0xe9, is not UTF-8"):
         next(stream)
 
 

@@ -117,7 +117,7 @@ def test_a_plain_file_of_windows_reads_like_any_other(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_utf8_are_told_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "a.fr").write_bytes(b"un\nd\xe9j\xe0 vu\n")
-    with pytest.raises(UserError, match=r"a\.fr:2: byte 2 of the line, 0xe9, is no UTF-8"):
+    with pytest.raises(UserError, match=r"a\.fr:2: byte 2 of the line, 0xe9, is not UTF-8"):
         local.build(tmp_path / "out", tmp_path / "a.fr", write(tmp_path / "a.en", ["one", "two"]))
     whole = gzip.compress("\n".join(f"{a}\t{b}" for a, b in lines(900, "fr")).encode())
     (tmp_path / "a.fr-en.tsv.gz").write_bytes(whole[:-60])
@@ -310,7 +310,7 @@ def test_zips_that_cannot_be_trusted_or_told_apart_are_refused(tmp_path: Path) -
     cases: list[tuple[str, dict[str, str | bytes], str]] = [
         ("slip", {**good, "../T.en-fr.fr": "Un\n"}, r"slip\.zip: the member '\.\./T\.en-fr\.fr' leads out"),
         ("lines", {**good, "T.en-fr.fr": "Un\n"}, r"lines\.zip:T\.en-fr\.en has 2 lines and .*T\.en-fr\.fr has 1"),
-        ("latin", {**good, "T.en-fr.fr": b"Un\nd\xe9j\xe0\n"}, r"latin\.zip:T\.en-fr\.fr:2: .*0xe9, is no UTF-8"),
+        ("latin", {**good, "T.en-fr.fr": b"Un\nd\xe9j\xe0\n"}, r"latin\.zip:T\.en-fr\.fr:2: .*0xe9, is not UTF-8"),
         ("two", {**good, "U.en-fr.fr": "Un\n"}, r"two\.zip: for en-fr one member must end in \.fr, but: T.*, U"),
         ("pairs", {**good, "T.de-en.de": "Eins\n"}, r"pairs\.zip: it holds de, en, fr, so .* --pair fr-en"),
         ("none", {"text.txt": "One\n"}, r"none\.zip: it holds .*, so its pair cannot be told"),

@@ -319,7 +319,7 @@ def damaged(what: str) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("latin-1", r"all_talks_train\.tsv:5: byte \d+ of the line, 0xe9, is no UTF-8"),
+        ("latin-1", r"all_talks_train\.tsv:5: byte \d+ of the line, 0xe9, is not UTF-8"),
         ("short row", r"all_talks_train\.tsv:5: 3 columns where the header has 61\. .*--no-strict"),
         ("cut file", r"all_talks_train\.tsv:7: \d+ columns where the header has 61"),
         ("no column", r"all_talks_test\.tsv:1: no column mk, bs; the line begins 'talk_name'"),

@@ -125,11 +125,11 @@ def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
 
 @pytest.mark.slow
 def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"tau=1 on fra-eng.*is of no use here: wanted are no other run"):
+    with pytest.raises(UserError, match=r"tau=1 on fra-eng.*cannot be used here: this method needs no other run"):
         train(tiny_corpus, "tau=5", tmp_path / "a", use=[plain.path])
     with pytest.raises(UserError, match=r"auto-pmd on .* wanted are plain \(tau=1 on"):
         train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[auto.path])
-    with pytest.raises(UserError, match="is of no use here"):
+    with pytest.raises(UserError, match="cannot be used here"):
         train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])
 
 
@@ -151,7 +151,7 @@ def test_losses_in_another_unit_are_refused_by_name(
 ) -> None:
     """chi-IBR subtracts the losses of a tau=1 run from its own."""
     other = train(tiny_corpus, "tau=1", tmp_path / "other", **{field: theirs}, score=False)
-    with pytest.raises(UserError, match=rf"is of no use here.*For plain: {re.escape(says)}$"):
+    with pytest.raises(UserError, match=rf"cannot be used here.*For plain: {re.escape(says)}$"):
         train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[plain.path, other.path])
     assert not (tmp_path / "run" / "auxiliary").exists(), "before anything is trained"
 
@@ -193,7 +193,7 @@ def test_a_remembered_run_that_has_become_another_is_refused(tiny_corpus: Corpus
     (tmp_path / "run" / "finished.json").unlink()
     shutil.rmtree(tmp_path / "plain")
     train(tiny_corpus, "tau=1", tmp_path / "plain", label_smoothing=0.0, score=False)
-    with pytest.raises(UserError, match=r"begun as its plain, is another run now: label_smoothing is 0\.0 there"):
+    with pytest.raises(UserError, match=r"used as its plain, is another run now: label_smoothing is 0\.0 there"):
         train(tiny_corpus, "chi-ibr", tmp_path / "run")
 
 

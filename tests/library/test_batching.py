@@ -268,7 +268,7 @@ def test_a_state_of_other_data_is_a_user_error() -> None:
     for _ in range(12):
         many.next()
     few = PairStream(split_of([(3, 3)] * 4), 0, 9, (1,))
-    with pytest.raises(UserError, match="batch 12 of a round that has 2"):
+    with pytest.raises(UserError, match="batch 12 of a round that now has 2"):
         few.load_state_dict(many.state_dict())
 
 

@@ -205,7 +205,7 @@ def test_what_this_machine_cannot_do_is_refused_before_a_file_is_written(
 def test_show_passes_over_what_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(place / "corpus"), str(place / "run")]) == 0
     said = capsys.readouterr()
-    assert f"note: {place / 'corpus'} is no run" in said.err
+    assert f"note: {place / 'corpus'} is not a run" in said.err
     assert f"{place / 'run'}: auto-pmd" in said.out
     assert main(["show", str(place / "corpus")]) == 2
     assert "is this a run directory?" in capsys.readouterr().err

@@ -302,7 +302,7 @@ def test_a_pair_turned_round_is_told(direction: str) -> None:
         texts = {f"en-{p[:2]}": {s: [(b, a) for a, b in t] for s, t in splits.items()} for p, splits in texts.items()}
     (warning,) = Corpus.from_texts("c", texts).warnings
     name, ordinal = ("de-en", "first") if direction == "m2o" else ("en-de", "second")
-    assert warning.startswith(f"train.{name} (in memory): looks turned round, its {ordinal} column")
+    assert warning.startswith(f"train.{name} (in memory): sides exchanged? Here its {ordinal} column")
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_a_pair_turned_round_is_told(direction: str) -> None:
         (lambda t: t["fr-en"].pop("test"), r"fr-en has the splits .*Give exactly train, valid and test"),
         (lambda t: t["fr-en"].update(dev=[("a", "b")]), r"fr-en has the splits"),
         (lambda t: t.update({"FR-en": t.pop("fr-en")}), r"unknown language 'FR'"),
-        (lambda t: t.update({"en-en": t.pop("fr-en")}), r"one language on both sides"),
-        (lambda t: t.clear(), r"there is no pair"),
+        (lambda t: t.update({"en-en": t.pop("fr-en")}), r"same language on both sides"),
+        (lambda t: t.clear(), r"there are no pairs"),
     ],
 )
 def test_texts_in_memory_meet_the_same_checks(break_it: Callable[[Texts], object], said: str) -> None:

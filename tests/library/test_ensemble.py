@@ -77,5 +77,5 @@ def test_the_search_finds_the_sentence_that_the_mean_prefers() -> None:
 
 @pytest.mark.parametrize("members", [[], [model(1), model(2, vocab=VOCAB + 1)]])
 def test_what_cannot_be_averaged_is_refused(members: list[Transformer]) -> None:
-    with pytest.raises(UserError, match="all of one vocabulary"):
+    with pytest.raises(UserError, match="the same vocabulary"):
         Ensemble(members)

@@ -166,7 +166,7 @@ def test_a_machine_twice_as_fast_takes_half_the_hours() -> None:
                          tokens_per_second=10_000)  # fmt: skip
     assert plain.tokens_per_second == pytest.approx(10_000)
     assert at(10_000).tokens_per_second == pytest.approx(10_000 * 3 / 4)  # one of four passes is the teacher's
-    assert plain.memory is None and "memory" not in plain.to_text().split("Concluded")[0]
+    assert plain.memory is None and "memory" not in plain.to_text().split("Not measured")[0]
 
 
 # --- on this machine --------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_a_described_corpus_has_the_lengths_it_was_given() -> None:
         ({"sizes": {}}, "whole numbers above 0"),
         ({"sizes": {"fr-en": 0}}, "whole numbers above 0"),
         ({"sizes": {"fr-en": 1.5}}, "whole numbers above 0"),
-        ({"sizes": {"french": 10}}, "no pair of languages"),
+        ({"sizes": {"french": 10}}, "is not a pair of languages"),
         ({"sizes": {"fr-en": 10}, "mean_tokens": 500}, "max_len"),
         ({"sizes": {"fr-en": 10}, "corpus": "longtail"}, "not both"),
         ({"sizes": {"fr-en": 10}, "tokens_per_second": 0}, "must be positive"),
@@ -274,7 +274,7 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
                  "20", "--d-model", "16", "--tokenizer.vocab-size", "90", "--eval-every", "10"]) == 0  # fmt: skip
     said = capsys.readouterr().out
     assert "auto-pmd on 2 pairs" in said and "20 updates of 2 students" in said and "test translation" in said
-    assert "Concluded, not measured" in said
+    assert "Not measured:" in said
     assert main(["estimate", "--sizes", "fr-en"]) == 2
 
 

@@ -168,7 +168,7 @@ def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corp
     with pytest.raises(UserError, match=r"tokenizer\.tags, vocab_size: the checkpoint"):
         train(corpus, "tau=1", "toy", out=tmp_path / "f", init=imported.path, vocab_size=90,
               **{"tokenizer.tags": "paper"})  # fmt: skip
-    with pytest.raises(UserError, match=r"is of no use here.*from the same start"):
+    with pytest.raises(UserError, match=r"cannot be used here.*from the same start"):
         train(corpus, "chi-ibr", "toy", out=tmp_path / "g", init=imported.path, use=[plain.path], **words)
 
 

@@ -20,8 +20,8 @@ from pmd_lite.errors import UserError
 PAIRS, SPLITS = ("fr-en", "de-en"), ("train", "valid", "test")
 SIZES = {"train": 12, "valid": 5, "test": 5}
 REMEDY = re.compile(
-    r"\b(Add|Build|Check|Choose|Correct|Did you mean|Fetch|Give|It is gzip data: add|Leave|Pack|Put|Remove|Rename|"
-    r"Restore|Save|Split|Write)\b"
+    r"\b(Add|Build|Check|Choose|Correct|Did you mean|Fetch|Give|It is gzip data: add|Keep|Leave|Pack|Put|Remove|"
+    r"Rename|Replace|Restore|Save|Split|Use|Use|Write)\b"
 )
 Files = dict[str, bytes]
 
@@ -86,12 +86,12 @@ SIDE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "C1 control": (lambda side: side + "\u0080".encode(), r"U\+0080"),
     "carriage return": (lambda side: side[:4] + b"\r" + side[4:], "carriage return"),
     "tab": (lambda side: side.replace(b" ", b"\t", 1), "tab"),
-    "Latin-1": (lambda side: side + b"\xe9t\xe9", "0xe9, is no UTF-8"),
-    "cut character": (lambda side: side + "é".encode()[:1], "0xc3, is no UTF-8"),
-    "lone continuation": (lambda side: b"\x80" + side, "byte .* 0x80, is no UTF-8"),
-    "overlong": (lambda side: side + b"\xc0\x80", "0xc0, is no UTF-8"),
-    "surrogate": (lambda side: side + b"\xed\xa0\x80", "0xed, is no UTF-8"),
-    "beyond Unicode": (lambda side: side + b"\xf5\x80\x80\x80", "0xf5, is no UTF-8"),
+    "Latin-1": (lambda side: side + b"\xe9t\xe9", "0xe9, is not UTF-8"),
+    "cut character": (lambda side: side + "é".encode()[:1], "0xc3, is not UTF-8"),
+    "lone continuation": (lambda side: b"\x80" + side, "byte .* 0x80, is not UTF-8"),
+    "overlong": (lambda side: side + b"\xc0\x80", "0xc0, is not UTF-8"),
+    "surrogate": (lambda side: side + b"\xed\xa0\x80", "0xed, is not UTF-8"),
+    "beyond Unicode": (lambda side: side + b"\xf5\x80\x80\x80", "0xf5, is not UTF-8"),
     "over-long": (lambda side: side + b" word" * 2_000, "over 10,000 characters"),
 }
 # What is done to a whole line of a .tsv file.
@@ -111,7 +111,7 @@ WHOLE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "byte-order mark": (lambda data: b"\xef\xbb\xbf" + data, "BOM"),
     "UTF-16": (lambda data: data.decode().encode("utf-16"), "UTF-16"),
     "UTF-16 without mark": (lambda data: data.decode().encode("utf-16-le"), ""),
-    "Latin-1 file": (lambda data: data.decode().encode("latin-1"), "0xab, is no UTF-8|one column"),
+    "Latin-1 file": (lambda data: data.decode().encode("latin-1"), "0xab, is not UTF-8|one column"),
     "old Mac line ends": (lambda data: data.replace(b"\n", b"\r"), "carriage return"),
     "binary": (lambda data: bytes(range(256)) * 4, ""),
     "zeros": (lambda data: bytes(4096), ""),
@@ -188,9 +188,9 @@ def file_cases() -> Iterator[Case]:
         name = f"{base}.tsv.gz"
         yield Case("cut gz", packed | {name: packed[name][:-9]}, name, None, "cut off", packed=False)
         yield Case("cut gz header", packed | {name: packed[name][:5]}, name, None, "cut off", packed=False)
-        yield Case("not gz", packed | {name: good("tsv.gz")[name]}, name, None, "no sound gzip", packed=False)
+        yield Case("not gz", packed | {name: good("tsv.gz")[name]}, name, None, "not a valid gzip", packed=False)
         checksum = packed | {name: packed[name][:-8] + bytes(8)}
-        yield Case("gz checksum", checksum, name, None, "no sound gzip", packed=False)
+        yield Case("gz checksum", checksum, name, None, "not a valid gzip", packed=False)
         yield Case("empty gz", packed | {name: b""}, name, None, "is empty", packed=False)
         yield Case("gz named tsv", good("tsv") | {f"{base}.tsv": packed[name]}, f"{base}.tsv", 1, "gzip data: add .gz")
         names = {f"{base.upper()}.tsv": "", f"dev.{pair}.tsv": "dev", f"{split}.{pair.upper()}.tsv": "unknown language"}
@@ -261,17 +261,17 @@ def spoil_entry(name: str = "train.fr-en.tsv", **entry: object) -> Callable[[byt
 
 
 MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda data: b"", "no valid JSON"),
-    "cut": (lambda data: data[: len(data) // 2], "no valid JSON"),
-    "trailing comma": (lambda data: data.replace(b"\n}", b",\n}"), r"corpus\.json:\d+: .*no valid JSON"),
-    "Latin-1": (lambda data: data.replace(b'"name": "', b'"name": "\xe9'), "no valid JSON"),
-    "byte-order mark": (lambda data: b"\xef\xbb\xbf" + data, "no valid JSON"),
-    "deep": (lambda data: b"[" * 100_000, "no valid JSON"),
+    "empty": (lambda data: b"", "not valid JSON"),
+    "cut": (lambda data: data[: len(data) // 2], "not valid JSON"),
+    "trailing comma": (lambda data: data.replace(b"\n}", b",\n}"), r"corpus\.json:\d+: .*not valid JSON"),
+    "Latin-1": (lambda data: data.replace(b'"name": "', b'"name": "\xe9'), "not valid JSON"),
+    "byte-order mark": (lambda data: b"\xef\xbb\xbf" + data, "not valid JSON"),
+    "deep": (lambda data: b"[" * 100_000, "not valid JSON"),
     "a list": (lambda data: b"[]", "expected an object"),
     "a number": (lambda data: b"3", "expected an object"),
-    "name no text": (spoil_manifest(lambda m: m.update(name=3)), '"name" is not a text'),
-    "licence null": (spoil_manifest(lambda m: m.update(licence=None)), '"licence" is not a text'),
-    "source a list": (spoil_manifest(lambda m: m.update(source=["a"])), '"source" is not a text'),
+    "name no text": (spoil_manifest(lambda m: m.update(name=3)), '"name" is not a string'),
+    "licence null": (spoil_manifest(lambda m: m.update(licence=None)), '"licence" is not a string'),
+    "source a list": (spoil_manifest(lambda m: m.update(source=["a"])), '"source" is not a string'),
     "pairs a text": (spoil_manifest(lambda m: m.update(pairs="fr-en")), '"pairs" is not a list'),
     "pairs numbers": (spoil_manifest(lambda m: m.update(pairs=[1])), '"pairs" is not a list'),
     "pair twice": (spoil_manifest(lambda m: m.update(pairs=["fr-en", "de-en", "fr-en"])), '"pairs" is not a list'),
@@ -285,7 +285,7 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "lines a truth value": (spoil_entry(lines=True, sha256=""), '"files" is not of the form'),
     "no sha256": (spoil_entry(lines=12), '"files" is not of the form'),
     "wrong lines": (spoil_entry(lines=13, sha256="0"), r"train\.fr-en\.tsv has 12 lines; .* says 13"),
-    "wrong sha256": (spoil_entry(lines=12, sha256="0"), r"train\.fr-en\.tsv is not the text .* it was changed"),
+    "wrong sha256": (spoil_entry(lines=12, sha256="0"), r"train\.fr-en\.tsv does not have the sha256 .* was changed"),
     "file unknown": (spoil_entry("dev.fr-en.tsv", lines=5, sha256="0"), r'"files" names dev\.fr-en\.tsv'),
 }
 
@@ -307,7 +307,7 @@ def test_text_changed_since_it_was_written_is_noticed(split: str, tmp_path: Path
     file = write_corpus(texts, tmp_path / "c") / f"{split}.de-en.tsv"
     data = file.read_bytes()
     file.write_bytes(data.replace(b"number 1", b"number 7", 1))
-    assert re.search(rf"{split}\.de-en\.tsv is not the text .*corpus\.json", error_of(tmp_path / "c"))
+    assert re.search(rf"{split}\.de-en\.tsv does not have the sha256 in .*corpus\.json", error_of(tmp_path / "c"))
     file.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
     assert re.search(rf"{split}\.de-en\.tsv has \d+ lines; .*corpus\.json says \d+", error_of(tmp_path / "c"))
     file.write_bytes(data)
@@ -320,9 +320,9 @@ def test_directories_that_are_no_corpus(tmp_path: Path) -> None:
     assert re.search(r"tatoeba_easy does not exist\. Did you mean .*tatoeba6_easy\?", near)
     assert "does not exist. Build" in error_of(tmp_path / "nothing" / "like it")
     empty = error_of(tmp_path / "tatoeba6_easy")
-    assert re.search(r"holds no corpus file \(it is empty\)\. Put files there named .*train\.fr-en\.tsv", empty)
+    assert re.search(r"has no corpus file \(it is empty\)\. Add files with the names .*train\.fr-en\.tsv", empty)
     put(tmp_path / "notes", {"README.md": b"hello", "train.log": b"step 1"})
-    assert re.search(r"holds no corpus file \(README\.md, train\.log\)", error_of(tmp_path / "notes"))
+    assert re.search(r"has no corpus file \(README\.md, train\.log\)", error_of(tmp_path / "notes"))
     assert re.search(r"README\.md is a file\. Give the directory", error_of(tmp_path / "notes" / "README.md"))
     put(tmp_path / "two", {f"{split}.{code}": b"a\n" for split in SPLITS for code in ("fr", "de")})
     assert re.search(r"do not say which language is the source\. Rename", error_of(tmp_path / "two"))

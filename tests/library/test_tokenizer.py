@@ -380,7 +380,7 @@ def test_byte_fallback_in_the_config() -> None:
     assert {name: preset.tokenizer.byte_fallback for name, preset in PRESETS.items()} == {
         "toy": False, "small": True, "ted8": True, "wmt6": True,
     }  # fmt: skip
-    with pytest.raises(UserError, match="256 are bytes"):
+    with pytest.raises(UserError, match="256 pieces are bytes"):
         TokenizerConfig(vocab_size=271, byte_fallback=True)
 
 
