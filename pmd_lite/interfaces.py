@@ -177,5 +177,4 @@ class Distiller(Strategy, Protocol):
         """[student, pair], float64: every alpha, for logs and figures."""
 
 
-
 MakeDistiller = Callable[[Sequence[nn.Module], int, DistillConfig], Distiller]
