@@ -85,6 +85,6 @@ def data(
 
 
 def _show(path: Path, html: Path | None) -> None:
-    from pmd_lite.reports.datasheet import show_corpus
+    from pmd_corpora.datasheet import show_corpus
 
     show_corpus(path, html)

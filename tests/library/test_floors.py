@@ -19,10 +19,10 @@ FLOORS = (
     ("config",),
     ("data",),
     ("interfaces", "evaluation"),
-    ("sampling", "distillation", "pmd_corpora"),
+    ("sampling", "distillation"),
     ("methods", "training"),
     ("exchange", "figures"),
-    ("run",),
+    ("run", "pmd_corpora"),
     ("auxiliary", "reports"),
     ("api",),
     ("processes", "planning"),
@@ -33,7 +33,7 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
-MOST_LINES = 16_500  # of pmd_lite; 14,500 are aimed at
+MOST_LINES = 14_500  # of pmd_lite
 
 
 def sources() -> dict[str, str]:

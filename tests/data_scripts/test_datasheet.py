@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from pmd_corpora import datasheet
 from pmd_lite.data.corpus import Corpus, write_corpus
 from pmd_lite.errors import UserError
-from pmd_lite.reports import datasheet
 
 FRENCH = {
     "train": [
