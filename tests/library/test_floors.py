@@ -33,7 +33,7 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
-MOST_LINES = 16_500  # of pmd_lite; 14,500 are aimed at
+MOST_LINES = 15_200  # of pmd_lite; 14,500 are aimed at
 
 
 def sources() -> dict[str, str]:
