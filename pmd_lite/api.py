@@ -35,7 +35,7 @@ from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.weights import load_weights
 
 LARGE = 200_000
-"""Training pairs from which a corpus is encoded into a cache beside the run directories."""
+"""A corpus with more training pairs than this is encoded into a cache beside the run directories."""
 
 
 def load_corpus(
@@ -51,25 +51,27 @@ def load_corpus(
 
     Args:
         name: a toy world ("toy", "hard", ...) or the directory of a corpus (a path with a separator or that exists).
-        direction: turn the pairs round where needed: "o2m" trains English into many.
-        pairs: only these pairs, named as they are after turning.
-        strict: refuse a directory with an unsound line; False leaves such lines out and says so in `Corpus.warnings`.
-        seed, world: for a toy world, which one and which of its knobs to change.
+        direction: swap the sides of the pairs if needed: "o2m" trains English into many.
+        pairs: only these pairs, with their names after swapping.
+        strict: refuse a directory with an unsound line; False leaves such lines out, with a warning in
+            `Corpus.warnings`.
+        seed, world: for a toy world, its seed and the settings to change.
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
     from pmd_corpora.toy import toy_corpus  # not above: pmd_corpora imports this package, so it must be loaded first
     from pmd_corpora.toy.world import WORLDS
 
     if str(name) in WORLDS:
-        found = toy_corpus(str(name), seed=seed, direction=direction or "m2o", **world)
+        corpus = toy_corpus(str(name), seed=seed, direction=direction or "m2o", **world)
     else:
         if world:
-            raise UserError(f"{', '.join(world)}: only a toy world has such knobs, and {name} is a corpus directory")
+            raise UserError(f"{', '.join(world)}: only a toy world has such settings, and {name} is a corpus directory")
         if not Path(name).exists() and not any(c in str(name) for c in "/\\."):
             raise UserError(f"no corpus {str(name)!r}: give a directory, or a toy world ({', '.join(WORLDS)})")
-        found = corpora.load_corpus(name, strict=strict)
-    turned = found.reversed() if direction is not None and direction != found.direction else found
-    return turned.only(pairs) if pairs is not None else turned
+        corpus = corpora.load_corpus(name, strict=strict)
+    if direction is not None and direction != corpus.direction:
+        corpus = corpus.reversed()
+    return corpus.only(pairs) if pairs is not None else corpus
 
 
 def train(
@@ -91,23 +93,23 @@ def train(
 
     Args:
         method: a name of the method table (`pmd_lite.METHODS`), or "tau=X".
-        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config, which is taken as it is. ted8 and wmt6 take what
-            was published for the direction of the corpus and for the method (see `preset`).
+        preset_name: "toy", "small", "ted8", "wmt6", or a whole Config, which is used as it is. ted8 and wmt6 take the
+            values published for the direction of the corpus and the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
-        resume: "auto" continues an interrupted run to the same bits and returns a finished one as it is; "never"
-            refuses a directory that holds a run.
+        resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is;
+            "never" refuses a directory with a run.
         show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal).
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
-            run, Multi-Distill from bilingual ones). What it needs beyond them is trained first, into out/auxiliary.
-        tokenizer: directory of a trained tokenizer to share; by default the run trains its own. It is part of what the
-            run is: a run begun with another one is refused.
-        init: an imported checkpoint (`import_marian`) that every student starts from, in this run and in those trained
-            for it. It brings its tokenizer and the shape of its network, which replace the configuration's; dropout and
-            max_len stay.
+            run, Multi-Distill from bilingual ones). If it needs more runs, they are trained first, into out/auxiliary.
+        tokenizer: directory of a trained tokenizer to share; by default the run trains its own. A run that began with
+            another tokenizer is refused.
+        init: an imported checkpoint (`import_marian`) from which every student starts, in this run and in its auxiliary
+            runs. Its tokenizer and the shape of its network replace those of the configuration; dropout and max_len
+            stay.
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
-    Raises: UserError on anything that is wrong with the request or the data; Interrupted after Ctrl-C.
+    Raises: UserError if the request or the data is wrong; Interrupted after Ctrl-C.
     """
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
     row = get_method(method, samplers)
@@ -121,7 +123,7 @@ def train(
     path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = RunDir(path, writes=not group.rank)
-        if not rundir.finished:  # a finished run can be looked at anywhere
+        if not rundir.finished:  # any machine can return a finished run
             check_machine(config, group, len(row.samplers))  # before a file is written
             if score or decides_by_bleu(row.distiller, config):
                 check_scorers(corpus.pairs, config.train.tokenize)
@@ -144,7 +146,7 @@ def train(
 
 
 def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize) -> None:
-    """Test scores with this tokenizer: as they are there, from the stored translations, or from new ones."""
+    """Make sure of test scores with this tokenizer: existing ones, or of stored or new translations."""
     if not (run.path / "scores.json").exists():
         run.evaluate(corpus, tokenize=tokenize)
     elif is_stale(run.scores, tokenize):
@@ -163,33 +165,28 @@ def run_size() -> Literal["ci", "lesson"]:
 
 
 def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:
-    """The configuration with the micro-batches that the run in this directory has, or now gets (see `divided`).
+    """The configuration with the micro-batches of the run in this directory, or of a new one (see `divided`).
 
-    Also returns what was asked for, where that is something else. Rank 0 says what happens, on stderr.
+    Also returns the requested ones if they differ. Rank 0 explains on stderr.
     """
     asked = {"tokens": config.train.tokens, "accumulate": config.train.accumulate}
     used, begun = config, (rundir.path / "config.json").exists()
     if not begun:
         used = divided(config, group.size)
     elif rundir.config.get("asked") == asked:
-        there = rundir.config["config"]["train"]
-        portion = {name: there[name] for name in asked}
+        begun_with = rundir.config["config"]["train"]
+        portion = {name: begun_with[name] for name in asked}
         used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
     train, note = used.train, ""
     if used != config:
-        why = (
-            "as this run was begun"
-            if begun
-            else (
-                f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes"
-            )
-        )
+        new = f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes"
+        why = "as this run was begun" if begun else new
         note = (f"updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
                 f"{asked['tokens']:,}: {why}")  # fmt: skip
     elif group.size > train.accumulate and train.turns != "together":
         note = (f"{group.size - train.accumulate} of {group.size} processes have no share of an update: this run was "
                 f"begun with {train.accumulate} micro-batches")  # fmt: skip
-    if note and not group.rank and not rundir.finished:  # rank 0 comes first: to others every run has begun
+    if note and not group.rank and not rundir.finished:  # rank 0 comes first: for the others every run has begun
         print(f"note: {note}", file=sys.stderr)
     return used, asked if used != config else None
 
@@ -201,7 +198,7 @@ def _train(
     group = current()
     with group.first():
         tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared)
-        # Runs side by side share the ids of a large corpus on disk; a small one is encoded anew in less time.
+        # Runs side by side share the ids of a large corpus on disk; encoding a small one again takes less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
     wanted = auxiliary.wanted(row, corpus, config, encoded, start.description["sha256"] if start else None)
@@ -230,7 +227,7 @@ def _train(
 
 
 def _redraw(path: Path, show: Show) -> Callable[[], None] | None:
-    """What draws the dashboard of this run in this notebook, and draws it anew when called again."""
+    """The function that draws the dashboard of this run in this notebook, and redraws it with every call."""
     if show != "dashboard" or "IPython" not in sys.modules:
         return None
     from pmd_lite.reports.dashboard import live

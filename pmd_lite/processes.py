@@ -1,4 +1,4 @@
-"""Train on several processes of this machine from one call, also from a notebook cell: torchrun without a shell."""
+"""Train on several processes of this machine with one call, also from a notebook cell: torchrun without a shell."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def launch(
     corpus: str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *, processes: int = 0,
     corpus_options: Mapping[str, Any] | None = None, **words: Any,
 ) -> Run:  # fmt: skip
-    """`train(...)` on several processes, one a GPU, or several on the CPU; returns the run.
+    """`train(...)` on several processes, one for each GPU or several on the CPU; returns the run.
 
     Args:
         corpus: name or directory (every process loads it). corpus_options: further arguments of `load_corpus`.
-        processes: how many; 0 is one for every GPU, or two where there is none.
+        processes: how many; 0 is one for every GPU, or two if there is no GPU.
         words: all other arguments of `train`. An update with fewer micro-batches than processes is divided when the run
             begins, and keeps its tokens: 1 x 400 becomes 2 x 200 (see `training.distributed.divided`).
     On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
-    Raises UserError with what a process complained of, Interrupted after Ctrl-C; what was saved until then is whole,
-    and the same call goes on.
+    Raises UserError with the complaint of a process, Interrupted after Ctrl-C. The last checkpoint is whole, and the
+    same call continues.
     """
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
@@ -74,7 +74,7 @@ def launch(
 
 
 def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
-    """One process."""
+    """The work of one process; returns the run directory."""
     torch.set_num_threads(threads)
     corpus = load_corpus(job.pop("corpus"), **corpus_options)
     try:
@@ -105,9 +105,9 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _torch_heard_if_it_helps() -> Iterator[None]:
-    """Hold back what PyTorch logs about processes that end: our own error says all of it where a request is refused.
+    """Hold back PyTorch's log of processes that end. If a request is refused, our own error says all of it.
 
-    Of anything else that happened it is let go, traceback and all.
+    After any other error, the log is released, with its traceback.
     """
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     held: list[logging.LogRecord] = []
@@ -132,7 +132,7 @@ def _torch_heard_if_it_helps() -> Iterator[None]:
 
 
 def _said(error: ChildFailedError) -> tuple[int, str]:
-    """The process that failed first, and the last line of what it said."""
+    """The number of the process that failed first, and the last line of its message."""
     rank, failure = error.get_first_failure()
     return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
 
@@ -144,7 +144,7 @@ def _free_port() -> int:
 
 
 def _reason(message: Any) -> str:
-    """The last line of what a process said."""
+    """The last line of the message of a process."""
     said = message.get("message", message) if isinstance(message, dict) else message
     lines = [line for line in str(said).splitlines() if line.strip()]
     return lines[-1].strip().rstrip(".") if lines else "without a word"
@@ -155,16 +155,17 @@ Job = Mapping[str, Any]
 
 
 def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True) -> list[Run]:
-    """Several runs in processes of their own, one thread each; the same bits as each alone in such a process.
+    """Train several runs at the same time, each in its own process with one thread; results do not depend on the
+    others.
 
-    A run in the calling process is the same up to rounding: on some processors its last digits differ.
+    A run in the calling process is equal up to rounding: on some processors its last digits differ.
 
     Args:
         jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
             hold those of `load_corpus`.
-        workers: processes at a time; more than the machine's cores gains nothing.
-        show: print where the runs stand, and the minutes they took.
-    A small model leaves a second core idle, two small models do not. Raises the first UserError of any run.
+        workers: processes at the same time; more than the machine has cores do not help.
+        show: print the progress of the runs, and the minutes.
+    One small model leaves a second core idle; two small models use it. Raises the first UserError of any run.
     """
     outcomes = run_jobs(jobs, workers, stop_at_error=True, show=show)
     return [Run(outcome) for outcome in outcomes if isinstance(outcome, Path)]
@@ -173,8 +174,8 @@ def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True)
 def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool = True) -> list[Path | UserError]:
     """Train every job; returns its run directory, or the UserError that ended it, in the order of `jobs`.
 
-    A finished run is not repeated, an interrupted one is continued. Raises the first UserError if `stop_at_error`;
-    whatever else goes wrong, and Ctrl-C, is raised at once, without waiting for the other runs: they can be resumed.
+    A finished run is not repeated, an interrupted one is continued. Raises the first UserError if `stop_at_error`. Any
+    other error, and Ctrl-C, is raised at once, without waiting for the other runs: they can be resumed.
     """
     if not jobs:
         return []
@@ -204,10 +205,10 @@ def _new_processes() -> multiprocessing.context.BaseContext:
 
 
 def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], show: bool) -> None:
-    """Print where the runs stand until all are done; raises what a run raised."""
+    """Print the progress of the runs until all are done; raise the error of a run."""
     before = sum((Path(job["out"]) / "scores.json").exists() for job in jobs)
     pending, started, shown = set(futures), time.perf_counter(), ""
-    live = sys.stdout.isatty() or len(jobs) <= 4  # else a log file: a line whenever a run ends
+    live = sys.stdout.isatty() or len(jobs) <= 4  # else in a log file: a line when a run ends
     while pending:
         pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
         for done in set(futures) - pending:
@@ -228,7 +229,7 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent is gone stops at once; what it saved is whole."""
+    """Make a worker stop as soon as its parent has ended; its last checkpoint is whole."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         gone = parent.sentinel
@@ -236,7 +237,7 @@ def _end_with_parent() -> None:
 
 
 def _standing(out: Path) -> str:
-    """How far a run in another process is, from what it has written."""
+    """The progress of a run in another process, from its metrics."""
     steps = [m["step"] for m in RunDir(out).metrics()]
     return f"step {steps[-1]}" if steps else "..."
 

@@ -53,12 +53,12 @@ class RunArguments:
     corpus: Annotated[str, arg(aliases=["-c"])] = "longtail"
     """A toy world (longtail, toy, hard) or the directory of a corpus."""
     method: Annotated[str, arg(aliases=["-m"])] = "auto-pmd"
-    """A row of `python -m pmd_lite methods`, or tau=X."""
+    """A method that `python -m pmd_lite methods` lists, or tau=X."""
     preset: Annotated[str, arg(aliases=["-p"])] = "toy"
-    """toy, small, ted8 or wmt6: the defaults of all the options below. In ted8 and wmt6 some of them depend on the
-    direction of the corpus, the method and --fidelity; shown are those of auto-pmd into English."""
+    """toy, small, ted8 or wmt6: the defaults of all options below. In ted8 and wmt6 some of them depend on the
+    direction of the corpus, the method and --fidelity; this help shows those of auto-pmd into English."""
     direction: Literal["m2o", "o2m"] | None = None
-    """Turn the pairs round: many into one, or one into many."""
+    """Swap the sides of the pairs if needed: many into one, or one into many."""
     strict: bool = True
     """Refuse a corpus with an unsound line; --no-strict leaves such lines out."""
     samplers: Words = ()
@@ -73,7 +73,7 @@ class RunArguments:
     model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
-    """Options that the command line names: they count even where they say what the preset says."""
+    """Options that the command line names: they count even if they have the value of the preset."""
 
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
@@ -86,21 +86,21 @@ class RunArguments:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What the arguments change of their preset: values by full name, such as train.steps."""
+        """{full name: value} of all that the arguments change in their preset, such as train.steps."""
         default, changed = preset(self.preset), {}
         for section in fields(Config):
             before, mine = getattr(default, section.name), getattr(self, section.name)
             parts = [field.name for field in fields(mine)] if is_dataclass(mine) else [""]
             for part in parts:
                 values = [getattr(of, part) if part else of for of in (before, mine)]
-                # --tokenizer.tau and --tokenizer.kind keep their section's name, the others have none
+                # options of the tokenizer have the name of their section (--tokenizer.tau), the others do not
                 option = f"{section.name}.{part}" if section.name == "tokenizer" else part or section.name
                 if values[0] != values[1] or option in self.named:
                     changed[f"{section.name}.{part}" if part else section.name] = values[1]
         return changed
 
     def load(self) -> Corpus:
-        """The corpus; what its checks found goes to stderr."""
+        """The corpus; warnings of its checks go to stderr."""
         corpus = api.load_corpus(self.corpus, direction=self.direction, strict=self.strict)
         for warning in corpus.warnings:
             print(f"note: {warning}", file=sys.stderr)
@@ -112,21 +112,21 @@ class TrainArguments(RunArguments):
     """Train one method on one corpus, then translate and score its test sets."""
 
     out: Path | None = None
-    """Run directory; by default runs/CORPUS-METHOD-seedN. A run begun there is continued."""
+    """Run directory; by default runs/CORPUS-METHOD-seedN. If it has an unfinished run, this continues it."""
     resume: Literal["auto", "never"] = "auto"
-    """auto: continue an interrupted run to the same bits. never: refuse a directory that holds a run."""
+    """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
     show: Show = "auto"
     """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
     use: tuple[Path, ...] = ()
-    """Finished runs for a method that learns from others: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
+    """Finished runs for a method that learns from other runs: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
     init: Path | None = None
-    """A checkpoint written by `import` that every student starts from; it brings its tokenizer and its shape."""
+    """Every student starts from this checkpoint of `import`; it brings its tokenizer and the shape of its network."""
     processes: int = 1
-    """Processes that share the work, for example one a GPU; 0 is as many as there are GPUs. torchrun does as well. An
-    update with fewer micro-batches (accumulate) becomes one with a smaller one for each, when the run begins."""
+    """Processes that share the work, for example one for each GPU; 0 takes as many as there are GPUs. torchrun works
+    too. If an update has fewer micro-batches (accumulate), a new run divides it into one for each process."""
 
     def run(self) -> None:
-        """Train, print the table and say what to do next."""
+        """Train, and print the table and the next command."""
         words: dict[str, Any] = {
             "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
             "use": self.use, "init": self.init,
@@ -137,7 +137,7 @@ class TrainArguments(RunArguments):
         else:
             run = launch(self.corpus, self.method, self.preset, processes=self.processes,
                          corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
-        if os.environ.get("RANK", "0") != "0":  # torchrun: one of the processes speaks
+        if os.environ.get("RANK", "0") != "0":  # torchrun: only one process prints
             return
         print(run.table().to_text())
         print("\n".join(said_beside([run.scores])))
@@ -151,15 +151,16 @@ class EstimateArguments(RunArguments):
     """Hours, memory and disk of a run on this machine, before it begins."""
 
     sizes: Words = ()
-    """Instead of a corpus that is not here yet: pair=training pairs, such as fr-en=3000000 de-en=1500000."""
+    """Instead of a corpus: training pairs of each language pair, such as fr-en=3000000 de-en=1500000."""
     mean_tokens: float = MEAN_TOKENS
     """With --sizes: tokens of a sentence."""
     init: Path | None = None
-    """A checkpoint written by `import`, for a run that will start from it."""
+    """The checkpoint of `import` from which the run will start."""
     processes: int = 1
-    """Processes that will share the run: an update with fewer micro-batches is divided. Hours stay those of one."""
+    """Processes that will share the run: an update with fewer micro-batches is divided. Hours are those of one
+    process."""
     tokens_per_second: float | None = None
-    """Target tokens at which another machine trains one plain model; then nothing is timed here."""
+    """Target tokens per second at which another machine trains one plain model; then nothing is measured here."""
     seconds: float = 10.0
     """About how long to measure."""
 
@@ -175,7 +176,7 @@ class EstimateArguments(RunArguments):
 
 
 def _preset_of(words: list[str]) -> str:
-    """The value of --preset, wherever it stands: it decides the defaults that --help shows."""
+    """The value of --preset: it decides the defaults that --help shows."""
     for i, word in enumerate(words):
         if word in ("--preset", "-p") and i + 1 < len(words):
             return words[i + 1]
@@ -203,7 +204,7 @@ def main(words: list[str] | None = None) -> int:
             arguments.run()
 
         def plan(arguments: Annotated[EstimateArguments, arg(name="")] = to_estimate) -> None:
-            """Time a few steps of a run on this machine and say what all of it will take: hours, memory, disk."""
+            """Measure a few steps of a run on this machine; print hours, memory and disk of the whole run."""
             arguments.run()
 
         table: dict[str, Any] = {
@@ -220,7 +221,7 @@ def main(words: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            "\npmd_lite: stopped at once; what was saved last is whole. Give the same command again to go on",
+            "\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to go on",
             file=sys.stderr,
         )
         return 130

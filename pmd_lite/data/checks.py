@@ -302,8 +302,7 @@ class Manifest(NamedTuple):
         known = {f"{split}.{pair}.tsv" for split in SPLITS for pair in found}
         if extra := sorted(set(self.files) - known):
             raise UserError(
-                f'{self.path}: "files" names {extra[0]}, which is not a file of a pair. Correct or remove '
-                'it.'
+                f'{self.path}: "files" names {extra[0]}, which is not a file of a pair. Correct or remove it.'
             )
 
     def check_text(self, name: str, flat: Flat) -> None:

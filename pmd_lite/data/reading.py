@@ -201,8 +201,7 @@ class ParallelText(Sequence[tuple[str, str]]):
 
     @cached_property
     def sha256(self) -> str:
-        """sha256 of the bytes of `raw`, in hex: the same for .tsv, .tsv.gz and a pair of plain files with equal
-        text."""
+        """sha256 of the bytes of `raw`, in hex: equal for .tsv, .tsv.gz and two plain files with the same text."""
         return _sha256(self.raw())
 
     def _copy(self) -> ParallelText:
@@ -232,10 +231,7 @@ def checked_pair(pair: str, where: str) -> tuple[str, str]:
                 "source first, such as fr-en or zh_CN-en."
             )
     if src == trg:
-        raise UserError(
-            f"{where}: the pair {pair!r} has the same language on both sides. Rename it, source first: "
-            "fr-en."
-        )
+        raise UserError(f"{where}: the pair {pair!r} has the same language twice. Rename it, source first: fr-en.")
     return src, trg
 
 
@@ -296,10 +292,7 @@ def _locate(directory: Path, names: Collection[str], split: str, pair: str, only
         complete = all(hits)
         if any(hits) and not complete and not (form is forms[2] and only_long):
             missing = form[0] if not hits[0] else form[1]
-            raise UserError(
-                f"{directory / missing} is missing, but the file of the other side exists. Add it (or "
-                f"{missing}.gz)."
-            )
+            raise UserError(f"{directory / missing} is missing, but its other side exists. Add it (or {missing}.gz).")
         if complete:
             whole.append([name for side in hits for name in side])
             if len(whole) > 1 or len(whole[0]) > len(form):
@@ -350,9 +343,6 @@ def _bytes(path: Path) -> Buffer:
     except EOFError as error:
         raise UserError(f"{path} ends too early: the .gz file is cut off. Fetch or pack it again.") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} is not a valid gzip file ({error}). Pack it again, or remove .gz from its "
-            "name."
-        ) from error
+        raise UserError(f"{path} is not valid gzip ({error}). Pack it again, or remove .gz from its name.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error

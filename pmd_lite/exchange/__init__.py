@@ -1,1 +1,1 @@
-"""Models from and for other programs: Marian checkpoints in, Hugging Face and CTranslate2 out."""
+"""Models from and for other programs: import Marian checkpoints, export to Hugging Face and CTranslate2."""

@@ -1,9 +1,9 @@
 """Our Transformer as a CTranslate2 model: the same network in a C++ engine that decodes fast on CPUs and GPUs.
 
-CTranslate2 knows pre- and post-norm, a norm on the embeddings, our activations, tables of positions and a bias of the
-output, and it stores equal tables once; so every choice of `norm`, `tie`, `embedding_norm`, `activation` and
-`output_bias` has its exact counterpart. Its layers take the queries, keys and values in one matrix in our order, so a
-part of ours is a part of theirs.
+CTranslate2 supports pre- and post-norm, a norm on the embeddings, our activations, tables of positions and a bias of
+the output, and it stores equal tables once. So every choice of `norm`, `tie`, `embedding_norm`, `activation` and
+`output_bias` has an exact equivalent. Its layers have queries, keys and values in one matrix in our order, so each of
+our parts is one of theirs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def save_ctranslate2(
 ) -> None:  # fmt: skip
     """Write model.bin (float32), config.json and shared_vocabulary.json into the directory `out`, which exists.
 
-    vocabulary: [vocab] the name of each id, no two alike; CTranslate2 takes and gives names. Nothing is added to a
-    source: its tag and EOS are the caller's. Raises UserError without ctranslate2.
+    vocabulary: [vocab] the name of each id, all different; CTranslate2 reads and returns names. It adds nothing to a
+    source: the caller adds its tag and EOS. Raises UserError if ctranslate2 is not installed.
     """
     optional("ctranslate2")
     from ctranslate2 import specs

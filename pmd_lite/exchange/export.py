@@ -1,7 +1,7 @@
-"""Trained students for other programs: a directory that Hugging Face's transformers or CTranslate2 can load.
+"""Export trained students: a directory that Hugging Face's transformers or CTranslate2 can load.
 
-Beside the weights it holds the tokenizer and a README.md with a few lines of Python that translate text as the run
-does. The weights go through `exchange.huggingface` and `exchange.ctranslate2`, which say what fits.
+It has the weights, the tokenizer and a README.md with a few lines of Python that translate text as the run does.
+`exchange.huggingface` and `exchange.ctranslate2` convert the weights, and say which models they can convert.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BYTE = -1e5  # score of a byte piece: lower than that of any way to spell the t
 
 @dataclass(frozen=True)
 class Trained:
-    """What is exported: a model in eval mode, its tokenizer, configuration and pairs, and what to call it."""
+    """What is exported: a model in eval mode, its tokenizer, configuration and pairs, and its name."""
 
     model: Transformer
     tokenizer: Tokenizer
@@ -48,8 +48,8 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
     Args:
         to: "hf" for transformers' AutoModelForSeq2SeqLM and AutoTokenizer, "ctranslate2" for its Translator (float32;
             it can round to int8 or float16 when it loads).
-    Raises: UserError when `out` exists, a package is missing, or the target has no place for something of the run;
-        nothing is left behind then.
+    Raises: UserError if `out` exists, a package is missing, or the target cannot represent something of the run. Then
+        nothing is left behind.
     """
     out = Path(out)
     if to not in get_args(Target):
@@ -64,7 +64,7 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
 
 
 def _words(trained: Trained) -> dict[str, str]:
-    """What stands in both READMEs."""
+    """The words for both READMEs."""
     return {
         "label": trained.label,
         "pair": trained.pairs[0], "beam": str(trained.config.train.beam),
@@ -73,12 +73,13 @@ def _words(trained: Trained) -> dict[str, str]:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """[vocab] the name of each id. Raises UserError when two share one: other programs tell ids apart by name."""
+    """[vocab] the name of each id. Raises UserError if two ids have the same name: other programs need different
+    names."""
     names = [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise UserError(f"two ids are called {twice!r}, a piece of text and a tag, and other programs could not tell "
-                        "them apart. Take this text out of the training sentences and train anew")  # fmt: skip
+                        "them apart. Remove this text from the training sentences and train again")  # fmt: skip
     return names
 
 

@@ -1,7 +1,7 @@
 """Our Transformer as a model of Hugging Face's transformers, and back: the same weights under other names.
 
-Four of their classes have our layers to the last operation. They bear the names of the checkpoints they were written
-for (a summariser among them); only the architecture counts here:
+Four of their classes have exactly our layers. Their names come from the checkpoints for which they were written (one is
+a summariser); only the architecture matters here:
 
     norm   embedding_norm   class                              positions
     pre    no               PegasusForConditionalGeneration    sinusoids
@@ -9,9 +9,9 @@ for (a summariser among them); only the architecture counts here:
     post   no               MarianMTModel                      sinusoids
     post   yes              BartForConditionalGeneration       a table, here holding the sinusoids
 
-Every choice of `tie`, `activation` and `output_bias` (their final_logits_bias) fits each of them. Of ours they lack
-nothing; of theirs we refuse embeddings that are not scaled, other positions, and sides that differ in heads, width or
-vocabulary.
+Every choice of `tie`, `activation` and `output_bias` (their final_logits_bias) fits each of them, so all our models can
+be converted. Of their models we refuse those with embeddings that are not scaled, with other positions, or with sides
+that differ in heads, width or vocabulary.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
 def load_huggingface(directory: str | Path) -> Any:
     """The model of transformers in a directory; nothing is downloaded. Raises UserError when there is none."""
     if not Path(directory).is_dir():
-        raise UserError(f"{directory} is no directory; give one that save_pretrained wrote, or a loaded model")
+        raise UserError(f"{directory} is not a directory; give one that save_pretrained wrote, or a loaded model")
     auto = optional("transformers").AutoModelForSeq2SeqLM
     try:
         model, found = auto.from_pretrained(directory, local_files_only=True, output_loading_info=True)

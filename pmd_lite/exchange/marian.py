@@ -1,4 +1,4 @@
-"""A Marian checkpoint of Hugging Face (an opus-mt) as the weights that students start from.
+"""Import a Marian checkpoint of Hugging Face (an opus-mt) as the initial weights of students.
 
 Such a directory holds a network, two sentencepiece models (source and target) and vocab.json, the id of every piece.
 Our ids have another order, and tags besides, so the rows of its tables move:
@@ -54,10 +54,10 @@ class Imported:
     """What `import_marian` wrote, as `train(init=...)` reads it."""
 
     def __init__(self, path: str | Path):
-        """Raises UserError when `path` is no such directory."""
+        """Raises UserError if `path` is not such a directory."""
         self.path = Path(path)
         if not (self.path / "imported.json").exists():
-            raise UserError(f"{self.path} holds no imported model; make one with python -m pmd_lite import")
+            raise UserError(f"{self.path} has no imported model; make one with python -m pmd_lite import")
         about = read_json(self.path / "imported.json")
         try:
             self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*_SHAPE, "max_len")}
@@ -74,7 +74,7 @@ class Imported:
     def configure(self, config: Config, overrides: Iterable[str] = ()) -> Config:
         """`config` with the imported network's sizes and kinds, and its tokenizer's; dropout and max_len stay.
 
-        overrides: names of fields that somebody has set. Raises UserError if the checkpoint decides one of them.
+        overrides: names of fields that the user has set. Raises UserError if the checkpoint decides one of them.
         """
         bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
         decided = sorted(bare[name] for name in bare if name in _SHAPE or name in _PIECES)
@@ -150,7 +150,7 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
     missing = [name for name in wanted if not (source / name).is_file()]
     if missing:
-        raise UserError(f"{source} is no Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
+        raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
                         "directory such as hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR fills")  # fmt: skip
     if (source / "target_vocab.json").exists():
         raise UserError(f"{source} has a vocabulary for each side (target_vocab.json): our students have one for both")
@@ -170,7 +170,7 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
         config = TokenizerConfig(vocab_size=max(sizes), kind="per-language")
         return Tokenizer(config, pairs, models, {"name": source.resolve().name, "sha256": _sum(source / "vocab.json")})
     except (RuntimeError, UserError) as error:
-        raise UserError(f"{source}: source.spm or target.spm is no sentencepiece model ({error})") from None
+        raise UserError(f"{source}: source.spm or target.spm is not a sentencepiece model ({error})") from None
 
 
 def _special(source: Path, config: Any, names: Mapping[str, int]) -> dict[int, int]:
@@ -194,7 +194,7 @@ def _vocabulary(source: Path) -> dict[str, int]:
             raise ValueError("not names with their ids, <unk> among them")
         return dict(names)
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{source / 'vocab.json'} is no vocabulary of Marian: {error}") from None
+        raise UserError(f"{source / 'vocab.json'} is not a vocabulary of Marian: {error}") from None
 
 
 def _rows(

@@ -319,7 +319,7 @@ def test_a_pair_turned_round_is_told(direction: str) -> None:
         (lambda t: t["fr-en"].pop("test"), r"fr-en has the splits .*Give exactly train, valid and test"),
         (lambda t: t["fr-en"].update(dev=[("a", "b")]), r"fr-en has the splits"),
         (lambda t: t.update({"FR-en": t.pop("fr-en")}), r"unknown language 'FR'"),
-        (lambda t: t.update({"en-en": t.pop("fr-en")}), r"same language on both sides"),
+        (lambda t: t.update({"en-en": t.pop("fr-en")}), r"same language twice"),
         (lambda t: t.clear(), r"there are no pairs"),
     ],
 )

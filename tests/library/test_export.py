@@ -211,7 +211,7 @@ def test_what_ours_cannot_be_is_refused_by_name(changes: dict[str, Any], named: 
 
 
 def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no directory"):
+    with pytest.raises(UserError, match="is not a directory"):
         from_huggingface(tmp_path / "nothing")
 
 

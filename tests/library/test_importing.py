@@ -171,7 +171,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
     names = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
     for bad in ("[1", "[]", json.dumps({"a": 1}), json.dumps({**names, "a": "b"})):
         (copy / "vocab.json").write_text(bad, encoding="utf-8")
-        refused("vocab.json is no vocabulary of Marian")
+        refused("vocab.json is not a vocabulary of Marian")
     (copy / "vocab.json").write_text(json.dumps({**names, "more": len(names)}), encoding="utf-8")
     refused("ids up to .* do not belong together")
     (copy / "vocab.json").write_text(json.dumps(dict.fromkeys(names, 0)), encoding="utf-8")
@@ -191,7 +191,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
     refused("transformers cannot load a model from it")
     for bad_model in (b"nothing of the kind", b""):
         (copy / "source.spm").write_bytes(bad_model)
-        refused("source.spm or target.spm is no sentencepiece model")
+        refused("source.spm or target.spm is not a sentencepiece model")
     (copy / "source.spm").unlink()
     refused("it lacks source.spm")
 

@@ -145,7 +145,7 @@ def test_runs_that_a_method_needs_start_from_it_too(imported: Imported, corpus: 
 
 def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corpus, tmp_path: Path) -> None:
     words: dict[str, Any] = {"show": "off", "score": False, **QUICK}
-    with pytest.raises(UserError, match="holds no imported model"):
+    with pytest.raises(UserError, match="has no imported model"):
         train(corpus, "tau=1", "toy", out=tmp_path / "a", init=tmp_path, **words)
     few = replaced(imported, tmp_path / "few", corpus.pairs[1:])
     with pytest.raises(UserError, match=f"was imported for .*, not for {corpus.pairs[0]}"):

@@ -188,13 +188,13 @@ def file_cases() -> Iterator[Case]:
         name = f"{base}.tsv.gz"
         yield Case("cut gz", packed | {name: packed[name][:-9]}, name, None, "cut off", packed=False)
         yield Case("cut gz header", packed | {name: packed[name][:5]}, name, None, "cut off", packed=False)
-        yield Case("not gz", packed | {name: good("tsv.gz")[name]}, name, None, "not a valid gzip", packed=False)
+        yield Case("not gz", packed | {name: good("tsv.gz")[name]}, name, None, "not valid gzip", packed=False)
         checksum = packed | {name: packed[name][:-8] + bytes(8)}
-        yield Case("gz checksum", checksum, name, None, "not a valid gzip", packed=False)
+        yield Case("gz checksum", checksum, name, None, "not valid gzip", packed=False)
         yield Case("empty gz", packed | {name: b""}, name, None, "is empty", packed=False)
         yield Case("gz named tsv", good("tsv") | {f"{base}.tsv": packed[name]}, f"{base}.tsv", 1, "gzip data: add .gz")
         names = {f"{base.upper()}.tsv": "", f"dev.{pair}.tsv": "dev", f"{split}.{pair.upper()}.tsv": "unknown language"}
-        names |= {f"{split}.{src}{trg}.tsv": "unknown language", f"{split}.en-en.tsv": "both sides"}
+        names |= {f"{split}.{src}{trg}.tsv": "unknown language", f"{split}.en-en.tsv": "same language twice"}
         names |= {f"{split}.{src}_{trg}.tsv": "unknown language", f"{split}.french-en.tsv": "'french'"}
         for wrong, said in names.items():
             files = good("tsv")
@@ -278,7 +278,7 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "pair unlisted": (spoil_manifest(lambda m: m.update(pairs=["fr-en"])), '"pairs" lacks de-en'),
     "pair absent": (spoil_manifest(lambda m: m.update(pairs=["fr-en", "de-en", "et-en"])), r"et-en\.tsv is missing"),
     "pair misspelt": (spoil_manifest(lambda m: m.update(pairs=["fr-en", "DE-en"])), "unknown language 'DE'"),
-    "pair of one": (spoil_manifest(lambda m: m.update(pairs=["fr-en", "en-en"])), "both sides"),
+    "pair of one": (spoil_manifest(lambda m: m.update(pairs=["fr-en", "en-en"])), "same language twice"),
     "files a list": (spoil_manifest(lambda m: m.update(files=[])), '"files" is not of the form'),
     "entry no object": (spoil_manifest(lambda m: m.update(files={"a.tsv": 12})), '"files" is not of the form'),
     "lines a text": (spoil_entry(lines="12", sha256=""), '"files" is not of the form'),
