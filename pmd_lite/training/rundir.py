@@ -254,7 +254,8 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
     settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
     stored["config"] = json.loads(json.dumps(settings))
     stored.setdefault("init", None)  # all older runs started from random weights
-    stored["corpus"]["path"] = wanted["corpus"]["path"]  # the same texts may have moved,
+    for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
+        stored["corpus"][words] = wanted["corpus"][words]
     if stored["init"] and wanted["init"]:
         stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
     for name in {"device"} | free:

@@ -28,7 +28,7 @@ from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Interrupted, Trainer
-from tests.conftest import TINY, MakeTrainer
+from tests.conftest import TINY, MakeTrainer, stopped_at
 
 SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
 
@@ -300,3 +300,16 @@ def test_weights_of_another_shape_are_refused(make_trainer: MakeTrainer, tmp_pat
     wider: Trainer = make_trainer("tau=1", path=path, ffn=64)
     with pytest.raises(UserError, match="another model shape"):
         wider.run()
+
+
+def test_the_same_texts_may_have_moved_and_be_described_in_other_words(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    """What a corpus is, its texts say (`fingerprint`); where it lies and where it is said to come from may change."""
+    words: dict[str, Any] = {**TINY, "show": "off", "score": False, "device": "cpu"}
+    whole = train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "whole", **words)
+    with stopped_at(7):
+        train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "parts", **words)
+    elsewhere = dataclasses.replace(tiny_corpus, path=tmp_path / "elsewhere", source="the same, said differently")
+    train(elsewhere, "bi-pmd", "toy", out=tmp_path / "parts", **words)
+    assert_same(whole.path, tmp_path / "parts")
+    with pytest.raises(UserError, match=r"corpus.fingerprint, corpus.pairs"):
+        train(tiny_corpus.only(tiny_corpus.pairs[:3]), "bi-pmd", "toy", out=tmp_path / "parts", **words)
