@@ -451,7 +451,7 @@ def test_another_corpus_is_replaced_only_when_told(tmp_path: Path) -> None:
 
 def test_an_attribution_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
     out = folder_of({"ATTRIBUTION.md": b"my notes\n"}, tmp_path / "out")
-    with pytest.raises(UserError, match=r"holds ATTRIBUTION\.md, which is no part of a corpus"):
+    with pytest.raises(UserError, match=r"has ATTRIBUTION\.md, which is not part of a corpus"):
         ted8.build(out, source=folder_of(everything(), tmp_path / "in"), overwrite=True)
     assert contents(out) == {"ATTRIBUTION.md": b"my notes\n"}
 
