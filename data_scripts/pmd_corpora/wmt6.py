@@ -252,7 +252,7 @@ def _refuse(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file. Choose a directory for the corpus.")
     if not overwrite and out.is_dir() and any(out.iterdir()) and read_manifest(out / "corpus.json").name != "wmt6":
-        raise UserError(f"{out} holds other data. Choose another directory, or replace a corpus with --overwrite.")
+        raise UserError(f"{out} has another corpus. Choose another directory, or replace a corpus with --overwrite.")
 
 
 def _write(corpus: Corpus, out: Path, report: Mapping[str, Any], overwrite: bool) -> None:

@@ -481,7 +481,7 @@ def test_build_is_deterministic_and_seeded(two_packages: list[str], tmp_path: Pa
 def test_build_replaces_another_corpus_only_when_told(two_packages: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     before = contents(catalogs6.build(out, packages=two_packages, sizes=SIZES))
-    with pytest.raises(UserError, match="holds other data"):
+    with pytest.raises(UserError, match="has another corpus"):
         catalogs6.build(out, packages=two_packages, sizes=SIZES, seed=1)
     assert contents(out) == before, "ATTRIBUTION.md too is as it was"
     assert contents(catalogs6.build(out, packages=two_packages, sizes=SIZES, seed=1, overwrite=True)) != before

@@ -253,7 +253,7 @@ def test_offline_says_what_works_without_network(tmp_path: Path, monkeypatch: py
 def test_another_corpus_is_replaced_only_when_told(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     before = contents(multi30k.build(out, source=source, sizes=SIZES))
-    with pytest.raises(UserError, match="holds other data"):
+    with pytest.raises(UserError, match="has another corpus"):
         multi30k.build(out, source=source, sizes=SIZES, seed=1)
     assert contents(out) == before
     assert contents(multi30k.build(out, source=source, sizes=SIZES, seed=1, overwrite=True)) != before

@@ -148,7 +148,7 @@ def test_same_files_and_seed_give_the_same_bytes(six: Path, tmp_path: Path) -> N
 
 def test_another_corpus_is_replaced_only_when_told(six: Path, tmp_path: Path) -> None:
     before = contents(build(tmp_path / "out", source=six, sizes=SIZES))
-    with pytest.raises(UserError, match="holds other data"):
+    with pytest.raises(UserError, match="has another corpus"):
         build(tmp_path / "out", source=six, sizes=SIZES, seed=1)
     assert contents(tmp_path / "out") == before, "both attribution files too are as they were"
     assert contents(build(tmp_path / "out", source=six, sizes=SIZES, seed=1, overwrite=True)) != before
@@ -311,7 +311,7 @@ def replace_line(name: str, line: bytes) -> Callable[[Path], None]:
         (break_truncated, r"fra_sentences\.tsv\.bz2:\d+: damaged from here on"),
         (break_html, r"fra-eng_links\.tsv\.bz2:1: this is a web page"),
         (replace_line("fra_sentences.tsv.bz2", b"7\tdeu\tEin Satz."), r"fra_sentences\.tsv\.bz2:3: .*in 'deu', not"),
-        (replace_line("fra_sentences.tsv.bz2", b"7\tfra\t\xc9t\xe9"), r"fra_sentences\.tsv\.bz2:3: .*0xc9, is no UTF"),
+        (replace_line("fra_sentences.tsv.bz2", b"7\tfra\t\xc9t\xe9"), r"fra_sentences\.tsv\.bz2:3: .*0xc9, is not UTF"),
         (replace_line("fra_sentences.tsv.bz2", b"7\tfra"), r"fra_sentences\.tsv\.bz2:3: no `id TAB language TAB text`"),
         (replace_line("eng_sentences.tsv.bz2", b"seven\teng\tHi."), r"eng_sentences\.tsv\.bz2:3: no `id TAB"),
         (replace_line("fra-eng_links.tsv.bz2", b"7\t8\t9"), r"fra-eng_links\.tsv\.bz2:3: no `id TAB id`"),

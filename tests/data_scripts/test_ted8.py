@@ -442,7 +442,7 @@ def test_another_corpus_is_replaced_only_when_told(tmp_path: Path) -> None:
     source, out = folder_of(everything(), tmp_path / "in"), tmp_path / "out"
     before = contents(ted8.build(out, source=source))
     assert contents(ted8.build(out, source=source, seed=5)) == before, "the same text is written anew"
-    with pytest.raises(UserError, match="holds other data"):
+    with pytest.raises(UserError, match="has another corpus"):
         ted8.build(out, source=source, direction="o2m")
     assert contents(out) == before, "ATTRIBUTION.md too is as it was"
     after = contents(ted8.build(out, source=source, direction="o2m", overwrite=True))
@@ -451,7 +451,7 @@ def test_another_corpus_is_replaced_only_when_told(tmp_path: Path) -> None:
 
 def test_an_attribution_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
     out = folder_of({"ATTRIBUTION.md": b"my notes\n"}, tmp_path / "out")
-    with pytest.raises(UserError, match=r"holds ATTRIBUTION\.md, which is no part of a corpus"):
+    with pytest.raises(UserError, match=r"has ATTRIBUTION\.md, which is not part of a corpus"):
         ted8.build(out, source=folder_of(everything(), tmp_path / "in"), overwrite=True)
     assert contents(out) == {"ATTRIBUTION.md": b"my notes\n"}
 

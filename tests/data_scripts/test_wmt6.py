@@ -309,7 +309,7 @@ def test_finished_corpus_is_written_anew_but_never_another_one(built: Path, tmp_
     with hub() as url:
         out = build(tmp_path / "out", url)
         assert tree(build(out, url)) == tree(built)
-        with pytest.raises(UserError, match="holds other data"):
+        with pytest.raises(UserError, match="has another corpus"):
             build(out, url, seed=1)
         assert tree(out) == tree(built)
         build(out, url, seed=1, overwrite=True)
@@ -321,7 +321,7 @@ def test_unsuitable_place_is_refused_before_anything_is_read(tmp_path: Path) -> 
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     with hub() as url:
-        for name, message in (("full", "holds other data"), ("file", "is a file")):
+        for name, message in (("full", "has another corpus"), ("file", "is a file")):
             with pytest.raises(UserError, match=message):
                 build(tmp_path / name, url)
         assert url.requests == []
