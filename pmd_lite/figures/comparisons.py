@@ -44,8 +44,9 @@ def frontier_many(
     alt: str,
     baseline: str | None = "tau=1",
     highlight: Sequence[str] = (),
+    metric: str = "BLEU",
 ) -> LessonFigure:
-    """Many systems on the plane (LRL BLEU, HRL BLEU): up and to the right is better.
+    """Many systems on the plane (LRL BLEU, HRL BLEU), or that of another metric: up and to the right is better.
 
     points: {name: one (LRL, HRL) per seed}. Each system is one numbered mark at its mean over seeds, with thin bars of
     one sample standard deviation if there are several seeds; the key beside the plane says which number is which, in
@@ -75,7 +76,7 @@ def frontier_many(
         if len(runs[name]) > 1:  # every fifth spot is enough: bars are short, and all spots would take seconds
             avoid += draw_spread(ax, mean, runs[name], color=colour, linewidth=0.8, alpha=0.5)[::5]
     fix_limits(ax, 0.08, 0.08)
-    name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
+    name_axes(ax, f"low-resource languages (mean {metric})", f"high-resource languages (mean {metric})")
     _key_beside(fig, ax, marks, list(means), highlight, several_seeds=any(len(of) > 1 for of in runs.values()))
     fig.draw_without_rendering()  # now the plane has its size, and numbers can be placed
     box = ax.get_window_extent()
