@@ -163,6 +163,6 @@ def write_report(study: str, kept: Path, out: Path) -> list[Path]:
             f"{n} LRL {fmean(x for x, _ in p):.1f} HRL {fmean(y for _, y in p):.1f}" for n, p in points.items()
         )
         figure = frontier_many(points, alt=f"Test {name} of small and large pairs. {ends}",
-                               baseline="tau=1" if "tau=1" in points else None)  # fmt: skip
+                               baseline="tau=1" if "tau=1" in points else None, metric=name)  # fmt: skip
         files += save_figure(figure, out / f"{study}-{name}")
     return files
