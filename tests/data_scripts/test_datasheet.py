@@ -203,7 +203,7 @@ def test_a_page_that_cannot_be_written_is_a_user_error(
     by_hand: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = write_corpus(corpus(fr_en=FRENCH), tmp_path / "corpus")
-    with pytest.raises(UserError, match="would be a foreign file in the corpus"):
+    with pytest.raises(UserError, match="is inside the corpus"):
         datasheet.show_corpus(place, place / "datasheet.html")
 
     def full(*_: object) -> None:
