@@ -114,7 +114,7 @@ def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: 
             os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 130, err
     assert "Traceback" not in err
-    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to go on" in err
+    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to continue" in err
     assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
 
 
@@ -143,7 +143,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_named_and_costs_nothing_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended: .*SIGKILL.*goes on"):
+    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended:.*SIGKILL.*continues"):
         patched.setattr(launching, "one_rank", rank_1_dies)
         together(tmp_path / "run", 2)
     run = Run(tmp_path / "run")

@@ -201,7 +201,7 @@ def of_theirs(transformers: Any, **changes: Any) -> Any:
         ({"decoder_ffn_dim": 4}, "ffn_dim is 8 in the encoder and 4"),
         ({"activation_function": "tanh"}, "activation_function='tanh'"),
         ({"decoder_vocab_size": 30, "share_encoder_decoder_embeddings": False}, "vocabularies of 40 and 30"),
-        ({"kind": "m2m_100"}, "'m2m_100' is not our Transformer"),
+        ({"kind": "m2m_100"}, "'m2m_100' cannot be converted"),
         ({"kind": "bart"}, "embed_positions of the encoder are not sinusoidal"),
     ],
 )

@@ -164,7 +164,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
     refused("name the pairs", pairs=["a/b-en"])
     refused("en on both sides", pairs=["fr-en", "en-de"])
     refused("codes for xx, but the target languages are eng", codes={"xx": "y"})
-    refused("no target language 'y'; it has one, unnamed", codes={"eng": "y"})
+    refused("no target language 'y'; it has one, without a code", codes={"eng": "y"})
     (copy / "target_vocab.json").write_text("{}", encoding="utf-8")
     refused("a vocabulary for each side")
     (copy / "target_vocab.json").unlink()
@@ -199,7 +199,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"eos_token_id": 10**6}, "eos_token_id is 1000000, no id of"),
+        ({"eos_token_id": 10**6}, "eos_token_id is 1000000, not one of"),
         ({"pad_token_id": None}, "pad_token_id|transformers cannot load"),
         ({"decoder_start_token_id": None}, "decoder_start_token_id"),
         ({"d_model": "wide"}, "transformers cannot load"),
@@ -229,5 +229,5 @@ def test_a_checkpoint_in_half_precision_is_read_in_full(dtype: torch.dtype, one_
 def test_a_target_without_a_code_is_asked_for(corpus: Corpus, tmp_path: Path) -> None:
     turned = corpus.reversed()
     folder = checkpoint(tmp_path / "opus", turned, codes=("fra_Latn", "deu_Latn"))
-    with pytest.raises(UserError, match=re.escape("it has deu_Latn, fra_Latn. Name the one that")):
+    with pytest.raises(UserError, match=re.escape("it has deu_Latn, fra_Latn. Name the one for")):
         import_marian(folder, tmp_path / "out", turned.pairs)

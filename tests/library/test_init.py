@@ -160,7 +160,7 @@ def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corp
     data = bytearray((damaged / "model.safetensors").read_bytes())
     data[-5] ^= 1
     (damaged / "model.safetensors").write_bytes(bytes(data))
-    with pytest.raises(UserError, match="weights are absent or damaged"):
+    with pytest.raises(UserError, match="weights are missing or damaged"):
         train(corpus, "tau=1", "toy", out=tmp_path / "e", init=damaged, **words)
     (damaged / "imported.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match=r"imported\.json is damaged"):
