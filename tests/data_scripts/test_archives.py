@@ -217,7 +217,7 @@ def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path: Path, kind: s
     noise = b"".join(bytes([i * i % 251, i % 256]) for i in range(9000))
     data = make(tmp_path / kind, ("good", noise), ("more", noise)).read_bytes()
     if kind == "a.tar":
-        data = data[: data.rindex(noise) + len(noise)]  # without the padding at its end, which nobody needs
+        data = data[: data.rindex(noise) + len(noise)]  # without the unused padding at its end
     (tmp_path / kind).write_bytes(data[: int(len(data) * share)])
     assert_refused(tmp_path / kind, tmp_path, "cannot be read as an archive|is damaged|stops before the end mark")
 

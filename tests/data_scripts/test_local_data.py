@@ -131,7 +131,7 @@ def test_bytes_that_are_no_utf8_are_told_with_their_line(tmp_path: Path) -> None
 def tmx(
     path: Path, units: list[dict[str, str]], *, srclang: str = "*all*", head: str = "", code: str = "utf-8"
 ) -> Path:
-    """A TMX 1.4 file as memories are exported; the texts of `units` are XML already."""
+    """A TMX 1.4 file as translation memories are exported; the texts of `units` are XML already."""
     body = ""
     for number, unit in enumerate(units, 1):
         tuvs = (f'<tuv xml:lang="{lang}"><prop type="x">p</prop><seg>{text}</seg></tuv>' for lang, text in unit.items())
@@ -269,7 +269,7 @@ def test_what_is_no_whole_memory_is_refused(tmp_path: Path) -> None:
 
 
 def moses(path: Path, members: dict[str, str | bytes]) -> Path:
-    """A zip as OPUS packs it, with the members that nobody reads."""
+    """A zip as OPUS packs it, with the members that the script ignores."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("README", "LICENSE", "Test.en-fr.xml", "Test.en-fr.ids", "Test.en-fr.scores"):
             archive.writestr(name, f"{name}, first line\nsecond line\n")

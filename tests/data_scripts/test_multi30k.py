@@ -1,4 +1,4 @@
-"""Image captions: which go to which pair, what is never trained on, and what damaged files lead to."""
+"""Image captions: which go to which pair, which are never trained on, and what happens with damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TED-8 out of every form its corpus comes in: the .tsv files as they are on their site, the Hub's parquet files."""
+"""TED-8 from every form of its corpus: the .tsv files as they are on their site, the Hub's parquet files."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def pairs_of(text: bytes, code: str = "bs") -> list[tuple[str, str]]:
 
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is published, for a corpus of ten rows."""
+    """Published numbers for a corpus of ten rows."""
     monkeypatch.setattr(ted8, "DIVERSE", COUNTS)
     monkeypatch.setattr(ted8, "ROWS", ROWS)
     monkeypatch.setattr(ted8, "HELD_OUT", {code: (2, 2) for code in COUNTS})
@@ -106,7 +106,7 @@ def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def remotes(monkeypatch: pytest.MonkeyPatch, url: str, archive: bytes, *names: str) -> None:
-    """The script's addresses, in their form, on the local server."""
+    """The script's addresses, in the same form, on the local server."""
     own = Remote(tuple(f"{url}/{name}" for name in names), "ted_talks.tar.gz", len(archive),
                  hashlib.sha256(archive).hexdigest())  # fmt: skip
     hub = tuple(

@@ -86,7 +86,7 @@ def nbgrader(folder: Path, *words: str) -> None:
 
 
 def solve(path: Path, names: set[str], wrong: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-    """Write our own solutions of these exercises, or a wrong one, into a submission."""
+    """Write our solutions of these exercises, or a wrong one, into a submission."""
     answers = {cell.source.split("(")[0].removeprefix("def "): cell.source
                for cell in versions(SOURCE, LESSONS)[LESSONS / "solutions" / f"{LESSON}.ipynb"].cells
                if "exercise" in cell.metadata.get("tags", [])}  # fmt: skip

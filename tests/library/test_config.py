@@ -1,4 +1,4 @@
-"""Configurations: they survive JSON, refuse what cannot work, and say what they know when asked for something else."""
+"""Configurations: they survive JSON, refuse what cannot work, and list the known names when a name is unknown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def leaves(config: Config) -> dict[str, Any]:
 
 
 def changed(config: Config, other: Config) -> dict[str, Any]:
-    """What `other` has where the two differ."""
+    """The values of `other` where the two differ."""
     before = leaves(config)
     return {name: value for name, value in leaves(other).items() if value != before[name]}
 
