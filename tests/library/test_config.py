@@ -262,7 +262,7 @@ def test_a_preset_that_sets_a_member_keeps_it_under_either_fidelity() -> None:
         ({"heads": 0}, "must be at least 1"),
         ({"seed": -1}, "must be at least 0"),
         ({"dead_zone": -0.1}, "must be at least 0"),
-        ({"alpha_clip": 1.5}, "1 is no limit"),
+        ({"alpha_clip": 1.5}, "1 means no limit"),
         ({"rollback": "no"}, "write True or False"),
         ({"lr": "fast"}, "must be a number"),
         ({"tau": -1}, "tau=-1: must be positive"),
