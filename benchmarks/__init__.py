@@ -1,1 +1,1 @@
-"""Measurements: run by hand, never by the tests."""
+"""Measurements that you start by hand; the tests never run them."""

@@ -2,10 +2,10 @@
 
     python -m benchmarks [--only training pmd_step ...]
 
-Each part is a module of this package that also runs alone, with options of its own (`python -m benchmarks.training
---help`), and in a process of its own. Left out are kills (minutes, no ratios) and gpu (needs a card). Padding is that
-of a toy corpus, whose small pairs fill no batch; `python -m benchmarks.padding --corpus DIR` looks at yours. JoeyNMT
-takes part where it is installed: pip install joeynmt importlib_metadata.
+Each part is a module of this package and runs in a process of its own. It also runs alone, with its own options
+(`python -m benchmarks.training --help`). Two parts are left out: kills (takes minutes and gives no ratios) and gpu
+(needs a GPU). Padding is measured on a toy corpus, whose small pairs fill no batch; for your corpus, run `python -m
+benchmarks.padding --corpus DIR`. JoeyNMT takes part if it is installed: pip install joeynmt importlib_metadata.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A device to measure on: clocks, memory, the size of what runs there. `gpu.py` has the measurements."""
+"""A device to measure on: its clock and memory, and the sizes of what runs there. `gpu.py` has the measurements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pmd_lite.data.tokenizer import PAD
 from pmd_lite.planning.timing import peak_memory
 
 SHEET = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "L4": 121, "V100": 125, "T4": 65}
-"""Dense 16-bit TFLOP/s by the makers' data sheets (SXM versions where there are several)."""
+"""Dense 16-bit TFLOP/s by the makers' data sheets (of the SXM version if there are several)."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large everything is."""
+    """The sizes of everything that is measured."""
 
     shape: str
     vocab: int
@@ -30,7 +30,7 @@ class Size:
     accumulate: int
     steps: int
     pairs: int
-    """Languages of the corpus that preset wmt6 is tried on, and sentences of each (stand-ins have 4,000 at most)."""
+    """Languages of the corpus for preset wmt6, and sentences of each (stand-ins have at most 4,000)."""
     each: int
     sentences: int
     length: int
@@ -43,14 +43,14 @@ TINY = Size("tiny", 200, 300, 256, 2, 2, 2, 60, 4, 6, 128)
 
 @dataclass(frozen=True)
 class Card:
-    """A device, what is measured on it, and how large."""
+    """A device, and the sizes and mode of what is measured on it."""
 
     device: torch.device
     size: Size
     compiled: bool
 
     def seconds(self, work: Callable[[], object], rounds: int = 3) -> float:
-        """Median over rounds, after one that does not count."""
+        """Median seconds over rounds, after one round that does not count."""
         taken = []
         for _ in range(1 + rounds):
             started = now(self.device)
@@ -59,7 +59,7 @@ class Card:
         return statistics.median(taken[1:])
 
     def peak(self, work: Callable[[], object]) -> float:
-        """MiB at most while it runs, above what lay there before."""
+        """Largest MiB while `work` runs, above what was allocated before."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
             before = torch.cuda.memory_allocated(self.device)
@@ -77,9 +77,9 @@ class Card:
 
 
 def flops(shape: str, vocab: int, batches: Sequence[Batch]) -> float:
-    """Of training on the real tokens of these batches: multiplications and additions of matrix products, 3 x forward.
+    """Multiplications and additions of matrix products in training on these batches' real tokens: 3 x forward.
 
-    Lengths are taken to be the batch's means, which errs by the spread of lengths inside a batch.
+    All lengths are taken to be the mean of their batch, so the result errs by the spread of lengths inside a batch.
     """
     size, total = SHAPES[shape], 0.0
     d, ffn = size["d_model"], size["ffn"]
@@ -95,7 +95,7 @@ def flops(shape: str, vocab: int, batches: Sequence[Batch]) -> float:
 
 
 def waits(card: Card, work: Callable[[], object]) -> str:
-    """How often the host waited for the device, by PyTorch's sync debug mode; only CUDA has one."""
+    """How often the host waited for the device, as PyTorch's sync debug mode counts; only CUDA has this mode."""
     if card.device.type != "cuda":
         return "not seen on a CPU (tests/library/test_no_sync.py looks there)"
     with warnings.catch_warnings(record=True) as heard:

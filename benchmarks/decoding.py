@@ -3,19 +3,19 @@
     python -m benchmarks.decoding [--sizes small base] [--sentences 100] [--length 16] [--batch 50] [--rounds 3]
         [--engines generate ours ...] [--memory]
 
-Prints sentences per second of process CPU time, and ratios of times taken in the same round of the same process (the
-middle round, and all of them); the engines take turns, every other round backwards. --memory adds the peak of a
-process that runs this engine only (imports and weights included; CTranslate2's also wrote its model).
+Prints sentences per second of process CPU time. Prints ratios of times from the same round of the same process (the
+median round, and all of them). The engines take turns, every other round backwards. --memory adds the peak memory of a
+process that runs only this engine (with imports and weights; the process of CTranslate2 has also written its model).
 
-Nothing is trained: weights are set by hand so that the network copies its source, with slips, which makes translations
-about as long as their sources. Beam 5, length penalty 1, EOS, vocabulary 8,000, sentences sorted by length, at most
-3/2 of the longest source + 20 tokens.
+Nothing is trained: the weights are set by hand so that the network copies its source, with a few errors. So
+translations are about as long as their sources. Beam 5, length penalty 1, EOS, vocabulary 8,000, sentences sorted by
+length, at most 3/2 of the longest source + 20 tokens.
 
-Stopping rules: `generate` with early_stopping=True and CTranslate2 end a sentence as our stop="full" does, and these
-must find the same translations. The default of `generate`, early_stopping=False, is a rule of its own (hypotheses that
-still grow are judged by their present score per token); ours is stop="bound". medium: with
-torch.set_float32_matmul_precision("medium"), which gains on CPUs with AVX-512 only.
-Bars, from shared figures of a CPU with AVX-512: 1.5 x `generate` at default settings, 2.3 x with medium.
+Stopping rules: `generate` with early_stopping=True and CTranslate2 end a sentence as our stop="full" does, and all
+three must find the same translations. The default of `generate`, early_stopping=False, is another rule: it judges
+hypotheses that still grow by their present score per token. Our default is stop="bound". medium: with
+torch.set_float32_matmul_precision("medium"), which is faster only on CPUs with AVX-512.
+Targets, from shared figures of a CPU with AVX-512: 1.5 x `generate` at default settings, 2.3 x with medium.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ Search = Callable[..., Found]
 
 
 def copying_model(size: str, sharpness: float = 16.0) -> Transformer:
-    """Weights set by hand so that decoder position t looks at source position t and says the word it finds there.
+    """Set the weights so that decoder position t attends to source position t and predicts the word that is there.
 
-    The last layer's cross-attention does it; all else is small random numbers. Positions have the d_head columns of the
-    fastest sines and cosines for themselves: embeddings are zero there, so words do not disturb the looking. sharpness:
-    about the logit of the right word; those of the others have a standard deviation of sharpness / sqrt(d_model).
+    The last layer's cross-attention does this; all other weights are small random numbers. The d_head columns of the
+    fastest sines and cosines belong to the positions alone: embeddings are zero there, so words do not disturb the
+    attention. sharpness: about the logit of the right word; the other logits have a standard deviation of
+    sharpness / sqrt(d_model).
     """
     torch.manual_seed(0)
     model = Transformer(VOCAB, **SIZES[size], norm="post", dropout=0.0, max_len=256, pad=PAD).eval()
@@ -112,7 +113,7 @@ def theirs(marian: Any, src: Tensor, max_len: int, *, n_best: int = 1, early_sto
 
 
 def ctranslate2s(translator: Any, src: Tensor, max_len: int, *, n_best: int = 1) -> Found:
-    """CTranslate2's search. It takes and gives names: those of the ids are their digits."""
+    """CTranslate2's search. It takes and returns names; the name of an id is its digits."""
     rows = [[str(token) for token in row if token != PAD] for row in src.tolist()]
     results = translator.translate_batch(
         rows, beam_size=BEAM, num_hypotheses=n_best, length_penalty=1.0, max_decoding_length=max_len + 1,
@@ -122,7 +123,7 @@ def ctranslate2s(translator: Any, src: Tensor, max_len: int, *, n_best: int = 1)
 
 
 def make_engine(name: str, model: Transformer) -> Search:
-    """The search of this name, of the same network. Raises UserError if its package is not installed."""
+    """The search with this name, over the same network. Raises UserError if its package is not installed."""
     kind, *options = name.split(", ")
     if kind == "ours":
         return partial(ours, model, stop="full" if options == ["stop=full"] else "bound")
@@ -139,7 +140,7 @@ def make_engine(name: str, model: Transformer) -> Search:
 
 
 def run(name: str, search: Search, batches: list[Tensor]) -> tuple[float, Found]:
-    """(CPU seconds of this process, what was found)."""
+    """(CPU seconds of this process, the hypotheses found)."""
     torch.set_float32_matmul_precision("medium" if name.endswith("medium") else "highest")
     found: Found = []
     started = time.process_time()
@@ -149,14 +150,14 @@ def run(name: str, search: Search, batches: list[Tensor]) -> tuple[float, Found]
 
 
 def peak(name: str, size: str, batches: list[Tensor]) -> float:
-    """MiB at the peak of this process after it ran one engine."""
+    """Peak memory of this process in MiB, after it has run one engine."""
     torch.set_num_threads(1)
     run(name, make_engine(name, copying_model(size)), batches)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(size: str, names: list[str], batches: list[Tensor], rounds: int, memory: bool) -> Table:
-    """Time all engines in turn, and compare what they find with what ours finds under each stopping rule."""
+    """Time all engines in turn, and compare their translations with those of our search under each stopping rule."""
     model = copying_model(size)
     engines = {name: make_engine(name, model) for name in names}
     found = {name: run(name, search, batches)[1] for name, search in engines.items()}  # warms up too

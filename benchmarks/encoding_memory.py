@@ -2,10 +2,11 @@
 
     python -m benchmarks.encoding_memory [--pairs 1000000 4000000] [--folder DIR] [--vocab 8000]
 
-For every size: invented text (a few hundred bytes a pair, .tsv files), then a fresh process that loads the corpus,
-encodes it with a tokenizer trained once, on the smallest corpus, and maps the cache. Peak: ru_maxrss, which counts the
-pages of mapped files that happen to be in memory; anonymous: what the process itself holds, looked at every 50 ms, and
-what decides whether it fits. Linux only. The bar: neither grows by 10 % from the smallest to the largest corpus.
+For every size, it writes invented text (a few hundred bytes a pair, .tsv files). Then a fresh process loads the corpus,
+encodes it with a tokenizer that was trained once, on the smallest corpus, and maps the cache. Peak: ru_maxrss, which
+also counts the pages of mapped files that happen to be in memory. Anonymous: what the process itself holds, read every
+50 ms; this decides whether the corpus fits. Linux only. The target: neither grows by 10 % from the smallest to the
+largest corpus.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ HELD_OUT, BLOCK, MAX_LEN = 1000, 10_000, 64
 
 
 def lines(pair: str, count: int, rng: np.random.Generator) -> Iterator[str]:
-    """`count` invented pairs, 3 to 30 words a side, in blocks of text; every source ends in a number of its own."""
+    """`count` invented pairs, 3 to 30 words a side, in blocks of text; every source ends in a different number."""
     sides = []
     for language in pair.split("-"):
         own = np.random.default_rng(list(language.encode()))
@@ -66,7 +67,7 @@ def write(folder: Path, pairs: int) -> None:
 
 
 class Watch:
-    """The largest anonymous memory of this process while it is open, in MB."""
+    """The largest anonymous memory of this process, in MB, while the context is open."""
 
     def __init__(self) -> None:
         self.peak, self._stop = 0.0, threading.Event()
@@ -87,7 +88,7 @@ class Watch:
 
 
 def measure(folder: Path, tokenizer: Path, vocab: int) -> dict[str, Any]:
-    """Load, encode, map; run in a fresh process. With no tokenizer there, train one and measure that alone."""
+    """Load, encode, map; run in a fresh process. If there is no tokenizer, train one and measure only that."""
     seconds: dict[str, float] = {}
 
     def timed(name: str, do: Callable[[], Any]) -> Any:
@@ -111,14 +112,14 @@ def measure(folder: Path, tokenizer: Path, vocab: int) -> dict[str, Any]:
 
 
 def in_a_process(folder: Path, tokenizer: Path, vocab: int) -> dict[str, Any]:
-    """`measure` where nothing has run before."""
+    """Run `measure` in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.encoding_memory", "--measure", str(folder), str(tokenizer)]
     done = subprocess.run([*command, "--vocab", str(vocab)], check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def threads_help(folder: Path, tokenizer: Path) -> str:
-    """Seconds for 50,000 sentences with one thread, and with as many as `encode_corpus` takes at the most."""
+    """Seconds for 50,000 sentences with one thread, and with as many as `encode_corpus` takes at most."""
     text, ready = [src for src, _ in load_corpus(folder).train["fr-en"][:50_000]], Tokenizer.load(tokenizer)
     taken = []
     for threads in (1, 16):

@@ -1,21 +1,21 @@
-"""All of it on one CUDA card, in under eight minutes: speed, memory, search, decoding, and whether a step ever waits.
+"""Everything on one CUDA GPU, in under eight minutes: speed, memory, search, decoding, and whether a step ever waits.
 
     python -m benchmarks.gpu                              everything
     python -m benchmarks.gpu --only training loss         parts of it
-    python -m benchmarks.gpu --device cpu --tiny          the same code at toy size, to see that it runs
+    python -m benchmarks.gpu --device cpu --tiny          the same code at toy size, to check that it runs
 
 training  target tokens per second of one model (base, 32,000 pieces), fp32, fp16, bf16, and bf16 with torch.compile;
-          beside nn.Transformer and Marian under the same autocast, same batches. MFU: multiplications and additions of
-          real tokens (3 x forward) per second, against the card's data sheet and against a large product here.
+          beside nn.Transformer and Marian with the same autocast and batches. MFU: multiplications and additions of
+          real tokens (3 x forward) per second, as a share of the data sheet's and of a large product's on this GPU.
 update    joint updates of preset wmt6 with distillation: 8 x 8,192 tokens a student, 64,000 pieces, fp16; peak memory;
-          waits for the device inside an update, as PyTorch's own sync debug mode reports them (should be none).
+          waits for the device inside an update, as PyTorch's sync debug mode reports them (there should be none).
 loss      projection and loss of 8,192 tokens, 64,000 pieces, with one teacher: fused against whole logits.
 search    one search of Auto-PMD beside an epoch of training, rho = 0.1.
 decoding  beam 5, sentences per second, lengths forced.
-profile   the operations that take most of a step, and whether any of them reads a value back.
+profile   the operations that take most of a step, and whether any of them copies a value back to the CPU.
 
 Clock: wall time after torch.cuda.synchronize (process CPU time on a CPU), the median of the rounds. Memory:
-torch.cuda.max_memory_allocated. Exit status 2 where there is no CUDA device.
+torch.cuda.max_memory_allocated. Exit status 2 if there is no CUDA device.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def training(card: Card) -> None:
 
 
 def wmt6_trainer(card: Card, folder: str) -> Trainer:
-    """Preset wmt6 over random sentences; at tiny size a model as small."""
+    """Preset wmt6 over random sentences; at tiny size, a tiny model."""
     size = card.size
     words: dict[str, Any] = {"tokens": size.tokens, "accumulate": size.accumulate, "vocab_size": size.big_vocab,
                              "start": 0.0, "alpha0": 0.4, "device": card.device.type}  # fmt: skip
@@ -182,7 +182,7 @@ def decoding(card: Card) -> None:
 
 
 def profile(card: Card) -> None:
-    """What a step consists of."""
+    """The operations of a step."""
     size = card.size
     engine = Ours(size.shape, size.vocab, str(card.device), "bf16")
     batches = [batch.to(card.device) for batch in make_batches(size.vocab, size.tokens, 3, 30.0)]
@@ -195,7 +195,7 @@ def profile(card: Card) -> None:
     events = seen.key_averages()
     own = "self_device_time_total" if card.device.type == "cuda" else "self_cpu_time_total"
     print(events.table(sort_by=own, row_limit=12, max_name_column_width=40))
-    # On a CPU the kernel of fused Adam reads its step counters, which then lie in the host's own memory.
+    # On a CPU the kernel of fused Adam reads its step counters, which are then in the host's own memory.
     back = Counter(e.cpu_parent.name if e.cpu_parent else "Python" for e in seen.events() or () if e.name in READS)
     print(f"values read back in two steps, by caller: {dict(back) or 'none'}")
 
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
               "python -m benchmarks.gpu --device cpu --tiny", file=sys.stderr)  # fmt: skip
         raise SystemExit(2)
     if words.device == "cpu" and not words.tiny:
-        print("On a CPU only --tiny: the full sizes would take hours.", file=sys.stderr)
+        print("On a CPU, use --tiny: the full sizes would take hours.", file=sys.stderr)
         raise SystemExit(2)
     card = Card(torch.device(words.device), TINY if words.tiny else FULL, not words.no_compile)
     print(f"{describe(card.device)}; PyTorch {torch.__version__}" + "; tiny, no figures to quote" * words.tiny)

@@ -1,11 +1,12 @@
-"""Kill runs at random instants: is a file ever damaged, does a run ever end in other bits?
+"""Kill runs at random instants: is a file ever damaged, and does a resumed run ever end with other bits?
 
     python -m benchmarks.kills [--kills 200] [--seed 1]
 
 The run is a tiny Auto-PMD with all phases: updates, searches, evaluations, checkpoints, and at the end translations and
-scores. Every kill (SIGKILL, which no process can catch) hits a new run at an instant drawn uniformly over its length.
-Then each of its files is read, the same call continues it to its end, and all it leaves is compared with what an
-undisturbed run left. Processes are forked from one that has loaded everything, so a kill takes seconds. Not on Windows.
+scores. Every kill (SIGKILL, which no process can catch) ends a new run at an instant drawn uniformly over its length.
+Then the benchmark reads each of its files, continues the run to its end with the same call, and compares all its files
+with those of an undisturbed run. Processes are forked from one that has loaded everything, so a kill takes seconds. Not
+on Windows.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def marking(real: Callable[..., Any], number: int, phase: Any) -> Callable[..., Any]:
-    """The same function, which says in shared memory that it runs."""
+    """The same function, which also writes its number into shared memory while it runs."""
 
     def marked(*args: Any, **words: Any) -> Any:
         before, phase.value = phase.value, number
@@ -74,7 +75,7 @@ def one_run(corpus: pmd.Corpus, out: Path, phase: Any) -> None:
 
 
 def damaged(out: Path) -> list[str]:
-    """What a reader would complain of, file by file."""
+    """The errors that reading the files of the run raises."""
     there, found = RunDir(out), []
     readers: list[Callable[[], object]] = [there.load_checkpoint, there.metrics]
     readers += [lambda p=p: read_json(p) for p in out.glob("*.json")]  # type: ignore[misc]
@@ -91,7 +92,7 @@ def damaged(out: Path) -> list[str]:
 
 
 def left(out: Path) -> dict[str, Any]:
-    """All that a finished run leaves, without the clock's readings."""
+    """All that a finished run leaves, without times."""
     models, state = RunDir(out).load_checkpoint() or ([], {})
     events = RunDir(out).metrics()
     finished = read_json(out / "finished.json")
@@ -105,7 +106,7 @@ def left(out: Path) -> dict[str, Any]:
 
 
 class Campaign:
-    """Kills, and what came of them."""
+    """The kills so far, and their results."""
 
     def __init__(self, corpus: pmd.Corpus, folder: Path, seed: int):
         self.corpus, self.folder, self.chance = corpus, folder, random.Random(seed)
@@ -125,7 +126,7 @@ class Campaign:
         return process
 
     def finish(self, out: Path) -> float:
-        """Train to the end; returns seconds."""
+        """Train to the end; returns the seconds it took."""
         started = time.perf_counter()
         process = self.start(out)
         process.join()
@@ -134,7 +135,7 @@ class Campaign:
         return time.perf_counter() - started
 
     def kill_one(self, out: Path) -> None:
-        """One run, one kill, one resume; a run that was over before its instant came is none."""
+        """One run, one kill, one resume. If the run ends before its instant, there is no kill to count."""
         recent = self.lengths[-9:]
         instant, started = self.chance.uniform(0, 1.1 * sum(recent) / len(recent)), time.perf_counter()
         process = self.start(out)
@@ -155,7 +156,7 @@ class Campaign:
         shutil.rmtree(out)
 
     def table(self) -> Table:
-        """Kills, and how many of them cost nothing, by phase."""
+        """Kills by phase, and how many of them changed nothing in the end."""
         rows: list[list[Any]] = [[phase, self.kills[phase], self.exact[phase]] for phase in PHASES]
         rows.append(["all", self.kills.total(), self.exact.total()])
         return Table(["killed in", "kills", "same bits in the end"], rows, best=None)

@@ -1,13 +1,13 @@
-"""What looking costs: Auto-PMD's search beside the training it serves, MultiDDS-S with 2 L gradients beside L + L^2.
+"""The cost of searching: Auto-PMD's search beside its training, MultiDDS-S with 2 L gradients beside L + L^2.
 
     python -m benchmarks.overheads [--corpus longtail] [--preset toy] [--epochs 2]
     python -m benchmarks.overheads --corpus wmt6-like
 
 rho = 0.1, T = one epoch. Prints ratios of process CPU seconds at one thread, and of multiply-adds (training/cost.py).
-Of an epoch's training at most 300 updates are computed, of the search everything. `wmt6-like` is WMT-6 in small: random
-sentences, 20 times fewer, dev sets included, a third as long, in batches 60 times smaller, so that every pair has as
-many of them (5 minutes). The paper gives 30 % of training time for the search. Last come multiply-adds, counted for
-WMT-6 at its full size without computing anything.
+At most 300 updates of an epoch's training are computed; the search is computed completely. `wmt6-like` is a small
+WMT-6: random sentences, 20 times fewer (in dev sets too) and a third as long, in batches that are 60 times smaller, so
+that every pair has as many batches (5 minutes). The paper says that the search takes 30 % of training time. The last
+lines are multiply-adds, counted for WMT-6 at full size without computing anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WMT6 = {"fr-en": 3_000_000, "de-en": 1_500_000, "zh-en": 400_000, "et-en": 80_00
 
 
 def make_trainer(method: str, encoded: EncodedCorpus, config: pmd.Config, folder: str) -> Trainer:
-    """A trainer that has not begun."""
+    """A trainer that has made no update yet."""
     row = get_method(method)
     samplers = make_samplers(row.samplers, encoded.sizes, config)
     distiller = make_distiller(row.distiller, row.options, config)
@@ -43,7 +43,7 @@ def make_trainer(method: str, encoded: EncodedCorpus, config: pmd.Config, folder
 
 
 def now(device: torch.device) -> float:
-    """Seconds: of this process's CPU time, or on a GPU of the clock, once all that was asked for is done."""
+    """Seconds of this process's CPU time; on a GPU, wall-clock seconds after all its work is done."""
     if device.type == "cpu":
         return time.process_time()
     synchronize(device)
@@ -51,12 +51,12 @@ def now(device: torch.device) -> float:
 
 
 def timed_updates(trainer: Trainer) -> int:
-    """Updates of an epoch that are computed; the rest would take as long each."""
+    """Updates of an epoch that are computed; each of the others would take as long."""
     return min(trainer.clock.epoch, 300)
 
 
 def advance(trainer: Trainer, updates: int) -> float:
-    """Train for some updates without anything in between; returns seconds."""
+    """Train for some updates with no evaluation or search in between; returns seconds."""
     started = now(trainer.device)
     for _ in range(updates):
         trainer.clock = dataclasses.replace(trainer.clock, step=trainer.clock.step + 1)
@@ -74,13 +74,13 @@ def search_overhead(trainer: Trainer, epochs: int) -> tuple[float, float]:
         started = now(trainer.device)
         trainer.distiller.update(trainer.probe)
         searching += now(trainer.device) - started
-        training += advance(trainer, updates // 2)  # after it too: a machine's speed changes within minutes
+        training += advance(trainer, updates // 2)  # half after the search: a machine's speed changes within minutes
     cost, part = trainer.cost.multiply_adds, updates / trainer.clock.epoch
     return part * searching / training, part * cost["trial"] / (cost["train"] + cost["teacher"])
 
 
 def scorer_overhead(trainer: Trainer, tokens: int) -> tuple[float, float]:
-    """Seconds of one MultiDDS-S update here, and of the published one's L + L^2 gradients."""
+    """Seconds of one update of our MultiDDS-S, and of the L + L^2 gradients of the published one."""
     pairs = range(len(trainer.encoded.pairs))
     started = now(trainer.device)
     trainer.students[0].sampler.update(0, trainer.probe)
@@ -107,8 +107,8 @@ def full_size() -> float:
 
 
 def wmt6_like(config: pmd.Config) -> tuple[EncodedCorpus, pmd.Config]:
-    """WMT-6 in small, and the configuration with micro-batches as small (preset wmt6: eight of 8,192 an update)."""
-    longer = 100_000  # than any epoch timed here: mu falls to 0 with the steps, and then nothing is searched
+    """A small WMT-6, and the configuration with equally small micro-batches (preset wmt6: eight of 8,192 an update)."""
+    longer = 100_000  # more steps than any epoch timed here: at the end of the steps mu is 0, and searches stop
     train = dataclasses.replace(config.train, tokens=8192 // 60, accumulate=8, steps=longer)
     config = dataclasses.replace(config, train=train)
     sizes = {pair: n // 20 for pair, n in WMT6.items()}
@@ -117,7 +117,7 @@ def wmt6_like(config: pmd.Config) -> tuple[EncodedCorpus, pmd.Config]:
 
 
 def encode(name: str, config: pmd.Config) -> EncodedCorpus:
-    """The corpus of a name."""
+    """The encoded corpus with this name."""
     corpus = pmd.load_corpus(name)
     return encode_corpus(corpus, train_tokenizer(corpus, config.tokenizer), config.model.max_len)
 

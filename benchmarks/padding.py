@@ -2,10 +2,10 @@
 
     python -m benchmarks.padding --corpus longtail [--vocab 8000] [--tokens 2000 8192]
 
-Waste: share of positions that are padding, both sides together. Extra work: multiplications of a 3+3 layer model of
-width 256 for padded sentences, more than for the same sentences alone. Lengths: distinct (source length, target length)
-of batches; shapes: distinct (sentences, source length, target length). Counted, not timed: one pass over every pair.
-`training` is what PairStream does; the others are for comparison.
+Waste: share of positions that are padding, both sides together. Extra work: how many more multiplications a 3+3 layer
+model of width 256 needs for padded sentences than for the same sentences alone. Lengths: distinct (source length,
+target length) of batches; shapes: distinct (sentences, source length, target length). Everything is counted, not timed:
+one pass over every pair. `training` is the order of PairStream; the others are for comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Cut = Callable[[EncodedSplit, int], list[Ints]]
 
 @dataclass(frozen=True)
 class Padding:
-    """What one pass over some sentences takes."""
+    """The batches of one pass over some sentences, counted."""
 
     real: int
     """Tokens of both sides."""
@@ -49,14 +49,14 @@ class Padding:
 
 
 def work(src: Ints, trg: Ints, d: int = 256, ffn: int = 1024, layers: int = 3, vocab: int = 8000) -> float:
-    """Multiplications of a forward pass over sentences of these lengths; the output is computed at each position."""
+    """Multiplications of a forward pass over sentences of these lengths, with the output layer at each position."""
     encoder = src * (4 * d * d + 2 * d * ffn) + 2 * src * src * d
     decoder = trg * (6 * d * d + 2 * d * ffn) + 2 * src * d * d + 2 * trg * trg * d + 2 * src * trg * d
     return float((layers * (encoder + decoder) + trg * d * vocab).sum())
 
 
 def count(split: EncodedSplit, batches: list[Ints]) -> Padding:
-    """Look at the batches of one pair. The loss skips padding, so targets' own output is work either way."""
+    """Count the batches of one pair. The loss skips padding: the output layer has the same work with and without it."""
     src, trg = split.src.lengths, split.trg.lengths
     real = int(sum(src[rows].sum() + trg[rows].sum() for rows in batches))
     shapes = [(len(rows), int(src[rows].max()), int(trg[rows].max())) for rows in batches]
@@ -77,7 +77,7 @@ def total(parts: list[Padding]) -> Padding:
 
 
 def shuffled(split: EncodedSplit, budget: int) -> list[Ints]:
-    """Sentences as they come."""
+    """Sentences in the order of the corpus."""
     longer = np.maximum(split.src.lengths, split.trg.lengths)
     batches, rows = [], list[int]()
     for row in np.random.default_rng(0).permutation(len(split)).tolist():
@@ -89,13 +89,13 @@ def shuffled(split: EncodedSplit, budget: int) -> list[Ints]:
 
 
 def longer_side(split: EncodedSplit, budget: int) -> list[Ints]:
-    """Sorted by the longer side alone."""
+    """Sentences sorted by the longer side only."""
     order = np.random.default_rng(0).permutation(len(split))
     return cut_batches(np.maximum(split.src.lengths, split.trg.lengths), order, budget)
 
 
 def without_blur(split: EncodedSplit, budget: int) -> list[Ints]:
-    """As training, with the same sentences meeting in every pass."""
+    """As training does, but with the same sentences in a batch in every pass."""
     return cut_split(split, np.random.default_rng(0).permutation(len(split)), budget)
 
 

@@ -1,8 +1,8 @@
-"""Models of others behind one small face, for `training.py`: same sizes, same batches, their own parts and loss.
+"""Models of other libraries behind one interface, for `training.py`: same sizes and batches, their own layers and loss.
 
-Every engine has `update(batch)`: one optimiser step on a micro-batch, dropout 0.1, label smoothing 0.1, Adam in its
-fused form (the fastest PyTorch has). Weights are shared by both embeddings and the output. Marian and JoeyNMT drop what
-their own default configurations drop.
+Every engine has `update(batch)`: one optimiser step on a micro-batch, dropout 0.1, label smoothing 0.1, fused Adam (the
+fastest in PyTorch). Both embeddings and the output share one matrix. Marian and JoeyNMT apply dropout where their
+default configurations do.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ JOEY_PAD = 1
 
 
 class Ours:
-    """The path that training takes: Learner, fused loss."""
+    """Our own training: Learner with the fused loss."""
 
-    def __init__(
-        self, shape: str, vocab: int, device: str = "cpu", precision: str = "fp32", compiled: bool = False
-    ):
+    def __init__(self, shape: str, vocab: int, device: str = "cpu", precision: str = "fp32", compiled: bool = False):
         config = pmd.preset("small", **SHAPES[shape], dropout=DROPOUT, label_smoothing=SMOOTHING, lr=LR, warmup=1,
                             precision=precision, device=device, compile=compiled)  # fmt: skip
         self.learner = Learner(vocab, config, torch.device(device), 0)
@@ -50,14 +48,14 @@ class Ours:
 
 
 class Peer:
-    """A model that gives logits for every position, and PyTorch's own loss over them."""
+    """A model that computes logits at every position, with PyTorch's own loss."""
 
     def __init__(self, model: nn.Module, logits: Callable[[Batch], Tensor]):
         self.model, self.logits = model.train(), logits
         self.adam = torch.optim.Adam(model.parameters(), lr=LR, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def loss(self, batch: Batch, smoothing: float = SMOOTHING) -> Tensor:
-        """Summed over target tokens, in nats."""
+        """The loss, summed over target tokens, in nats."""
         logits = self.logits(batch).flatten(0, 1)
         return F.cross_entropy(logits, labels(batch).flatten(), ignore_index=PAD, label_smoothing=smoothing,
                                reduction="sum")  # fmt: skip
@@ -70,7 +68,7 @@ class Peer:
 
 
 def labels(batch: Batch) -> Tensor:
-    """[batch, trg_len] target ids, PAD behind them."""
+    """[batch, trg_len] target ids, then PAD."""
     whole = torch.full_like(batch.trg_in, PAD)
     whole.view(-1)[batch.keep] = batch.gold
     return whole
@@ -86,7 +84,7 @@ class TextbookTransformer(nn.Module):
         self.embedding = nn.Embedding(vocab, d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that pre-norm rules out nested tensors, used in eval alone
+            warnings.simplefilter("ignore", UserWarning)  # pre-norm rules out nested tensors; only eval would use any
             self.transformer = nn.Transformer(d_model, heads, encoder_layers, decoder_layers, ffn, DROPOUT,
                                               batch_first=True, norm_first=True)  # fmt: skip
         self.drop = nn.Dropout(DROPOUT)
@@ -137,7 +135,7 @@ def marian(shape: str, vocab: int) -> Peer:
 
 
 def joeynmt(shape: str, vocab: int) -> JoeyPeer:
-    """JoeyNMT's own model (pre-norm) and loss, from its own builder. ImportError where it is not installed."""
+    """JoeyNMT's own model (pre-norm) and loss, from its own builder. Raises ImportError if it is not installed."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
@@ -157,15 +155,15 @@ def joeynmt(shape: str, vocab: int) -> JoeyPeer:
 
 
 class JoeyPeer(Peer):
-    """JoeyNMT computes its loss, and how many tokens are right, inside its model."""
+    """JoeyNMT's model, which itself computes its loss and the number of right tokens."""
 
     def __init__(self, model: Any):
         super().__init__(model, lambda batch: batch.trg_in)
         model.loss_function = ("crossentropy", SMOOTHING)
 
     def loss(self, batch: Batch, smoothing: float = SMOOTHING) -> Tensor:
-        """Summed over target tokens, in nats; the smoothing is what the model was made with."""
-        # Its pad is 1 and its unknown word 0, ours the other way round.
+        """The loss, summed over target tokens, in nats; the model was made with its smoothing."""
+        # In JoeyNMT the id of padding is 1 and that of the unknown word 0; ours are the other way round.
         src, trg_in, trg = (torch.where(x == PAD, JOEY_PAD, x) for x in (batch.src, batch.trg_in, labels(batch)))
         real = src != JOEY_PAD
         found: Tensor = self.model(

@@ -1,11 +1,12 @@
-"""What a distilled step costs beside a plain one, and what the fused loss saves, by vocabulary size.
+"""The cost of a distilled step beside a plain one, and what the fused loss saves, by vocabulary size.
 
     python -m benchmarks.pmd_step [--shape small] [--vocab 8000 32000 64000] [--tokens 2048] [--rounds 3]
 
 A step is an update of one model, or of both students of Bi-PMD (each with its teacher's forward pass), Adam included.
-plain: whole logits, the functions of losses.py. fused: what training uses. Clock: process CPU seconds of one thread.
-Each kind of step has a process of its own; all live at once and take turns, and a ratio is the median of those of the
-rounds (least and most in brackets). Memory: peak of the process. The products alone make a ratio of 8 F / 3 F = 2.67.
+plain: whole logits, with the functions of losses.py. fused: the loss that training uses. Clock: process CPU seconds of
+one thread. Each kind of step has a process of its own. All processes live at the same time and take turns. A ratio is
+the median over the rounds (smallest and largest in brackets). Memory: peak of the process. The matrix products alone
+would give a ratio of 8 F / 3 F = 2.67.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def make_step(shape: str, vocab: int, tokens: int, students: int, fused: bool) -
             loss = loss if soft is None else pmd_loss(loss, kd_loss(logp, soft), ALPHA)
         (loss / tokens).backward()
         adam.step()
-        if fused:  # as Learner.finish does; tutorials do it before the next step
+        if fused:  # at the end, as Learner.finish does; tutorials do this before the next step
             adam.zero_grad(set_to_none=True)
 
     def step() -> None:
@@ -79,7 +80,7 @@ def make_timer(*what: Any) -> Callable[[object], float]:
 
 
 def ratio(found: dict[Kind, list[float]], above: Kind, below: Kind) -> str:
-    """Median over rounds, and all of them."""
+    """The median over rounds, and all rounds."""
     ratios = [a / b for a, b in zip(found[above], found[below], strict=True)]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 

@@ -1,11 +1,11 @@
-"""Real sentences, small models, three seeds: what lesson 13 reads.
+"""Real sentences, small models, three seeds: the results that lesson 13 reads.
 
     python -m pmd_lite data tatoeba6-easy --out data/tatoeba6_easy
     python -m benchmarks.real_text --corpus data/tatoeba6_easy       writes lessons/results/compare_tatoeba.json
 
-Trains what is not yet trained (pmd_lite.compare; interrupt it at will), then stores the summary of the comparison with
-a few translations and the sentence statistics of some systems, so that the lesson can test differences itself. The
-sentences are Tatoeba's (CC BY 2.0 FR, tatoeba.org).
+Trains the runs that are missing (with pmd_lite.compare; you may interrupt it). Then it stores the summary of the
+comparison, with a few translations and the sentence statistics of some systems, so that the lesson can test differences
+itself. The sentences are Tatoeba's (CC BY 2.0 FR, tatoeba.org).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What an update costs as languages, vocabulary, sentence length or batch grow: Auto-PMD's joint update and its search.
+"""The cost of Auto-PMD's joint update and search, as languages, vocabulary, sentence length or batch grow.
 
     python -m benchmarks.scaling [--languages 6 24 100] [--vocab 2500 10000 40000] [--length 10 40 160] [--updates 4]
 
-Random sentences, a small model (preset small: width 128, 2+2 layers), 2,000 tokens a batch. One thing varies, the rest
-stays at 6 pairs, 2,500 pieces and 10 tokens a sentence. Clock: process CPU seconds at one thread; every setting stands
-alive while its group is measured, they take turns, and the least of the rounds counts. The search is counted, not
-timed: its multiply-adds beside those of one epoch of training and teaching.
+Random sentences, a small model (preset small: width 128, 2+2 layers), 2,000 tokens a batch. One of the four varies; the
+others stay at 6 pairs, 2,500 pieces and 10 tokens a sentence. Clock: process CPU seconds at one thread. All settings of
+a group are kept in memory and take turns; the smallest time over the rounds counts. The search is counted, not timed:
+its multiply-adds beside those of one epoch of training and teaching.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ BIGGEST = 4000
 
 
 def sizes(languages: int) -> dict[str, int]:
-    """Sentence pairs of each pair: each half as large as two before it, at least 200."""
+    """Sentence pairs of each language pair: half as many as the pair two places before it, at least 200."""
     return {f"x{i}-en": max(200, round(BIGGEST * 2 ** (-i / 2))) for i in range(languages)}
 
 
 def prepare(folder: str, tokens: int, languages: int, vocab: int, length: int) -> tuple[Trainer, float]:
-    """An Auto-PMD trainer over random sentences; the share of its multiply-adds that searches take."""
+    """(an Auto-PMD trainer over random sentences, the share of its multiply-adds that searches take)."""
     config = pmd.preset("small", vocab_size=vocab, tokens=tokens, start=0.0, alpha0=0.4, device="cpu")
     found = described(sizes(languages), mean_tokens=length, held_out=20, config=config)
     return make_trainer("auto-pmd", found.encoded, config, folder), search_share(found.facts, config)
 
 
 def race(trainers: Sequence[Trainer], updates: int, rounds: int) -> list[float]:
-    """CPU seconds per joint update and thousand target tokens of each, the least of some rounds."""
+    """CPU seconds per joint update and thousand target tokens of each setting: the smallest of some rounds."""
     best = [float("inf")] * len(trainers)
     for trained in trainers:
         advance(trained, 1)

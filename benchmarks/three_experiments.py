@@ -1,12 +1,13 @@
 """Three questions the paper leaves open, each answered by one command on a corpus of your choice.
 
-    python -m benchmarks.three_experiments rollback    is it the search, or the released code's live trials?
-    python -m benchmarks.three_experiments compute     is it distillation, or are two models simply more compute?
-    python -m benchmarks.three_experiments dwi         does the reduced search choose what the full one would?
+    python -m benchmarks.three_experiments rollback    does the search help, or do the released code's live trials?
+    python -m benchmarks.three_experiments compute     does distillation help, or only the compute of two models?
+    python -m benchmarks.three_experiments dwi         does the reduced search choose as the full one would?
 
 rollback and compute are comparisons at equal compute (multiply-adds, see docs/methods.md).
-dwi trains Auto-PMD on three pairs and makes at every search all 27 trials beside the three of the reduced search: the
-reduced choice is followed, the full one is written down. Interrupt any of them and give the same command again.
+dwi trains Auto-PMD on three pairs. At every search it makes the three trials of the reduced search and all 27 trials of
+the full one. It follows the reduced choice and records the full one. You may interrupt each experiment; the same
+command continues it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ QUESTIONS = {
 
 
 class FullSearch(AutoPMD):
-    """Auto-PMD that also tries every combination of actions, 3^L trials, to see what the reduced search misses."""
+    """Auto-PMD that also tries every combination of actions (3^L trials), to show what the reduced search misses."""
 
     def update(self, probe: Probe) -> Events:
-        """Follow the reduced search; write down both choices and the dev losses of all trials."""
+        """Follow the reduced search; record both choices and the dev losses of all trials."""
         clock, events, pairs = probe.clock, [], self.alpha.shape[1]
         mu = step_size(clock.step - clock.start, clock.total - clock.start, self.config.step_size)
         space = full_space(pairs)
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument("question", choices=[*QUESTIONS, "dwi"])
     parser.add_argument("--corpus", default="longtail")
     parser.add_argument("--preset", default="toy")
-    parser.add_argument("--pairs", nargs=3, help="dwi: three pairs; by default a large, a middle and a small one")
+    parser.add_argument("--pairs", nargs=3, help="dwi: three pairs; by default a large, a medium and a small one")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--workers", type=int, default=None)

@@ -3,9 +3,9 @@
     python -m benchmarks.toy_regimes                     writes lessons/results/toy_regimes.json
     python -m benchmarks.toy_regimes --worlds longtail:1 --methods "tau=1 tau=5 bi-pmd" --out build/x.json
 
-A world is given with its number of seeds. The world "longtail" has 30 sentences of its smallest languages, which
-overfit; "toy" has hundreds, and at this length nothing overfits. Interrupt it and give the same command again: finished
-runs are not repeated.
+Each world is given with its number of seeds. The world "longtail" has 30 sentences of each of its smallest languages,
+and models overfit them. The world "toy" has hundreds, and at this length nothing overfits. You may interrupt the
+command and give it again: finished runs are not repeated.
 """
 
 from __future__ import annotations

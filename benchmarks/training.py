@@ -2,10 +2,10 @@
 
     python -m benchmarks.training [--shape small] [--vocab 8000] [--steps 3] [--rounds 4] [--bf16] [--joeynmt]
 
-Others: torch.nn.Transformer as tutorials wrap it, Hugging Face Marian, with --joeynmt JoeyNMT (peers.py says how each
-is set up). Sentences are random ids of natural lengths, cut into batches as training cuts them. Measured: target tokens
-per CPU second of the process, one thread, fp32, after every batch was seen once. Every engine has a process of its own;
-all live at once and take turns.
+The others: torch.nn.Transformer as tutorials wrap it, Hugging Face Marian, and with --joeynmt JoeyNMT (peers.py shows
+how each is set up). Sentences are random ids of natural lengths, cut into batches as in training. It measures target
+tokens per CPU second of the process, with one thread in fp32, after one pass over every batch. Every engine has a
+process of its own; all processes live at the same time and take turns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pmd_lite.evaluation.tables import Table
 from pmd_lite.planning.stand_in import described
 
 INSTALL = (
-    "JoeyNMT is not installed here. It wants old versions of protobuf, so give it an environment of its own:\n"
+    "JoeyNMT is not installed here. It needs an old version of protobuf, so give it an environment of its own:\n"
     "  python -m venv joey && joey/bin/pip install -r requirements.txt transformers joeynmt importlib_metadata\n"
     "  joey/bin/python -m benchmarks.training --joeynmt"
 )
@@ -41,7 +41,7 @@ def make_batches(vocab: int, tokens: int, count: int, mean: float = 14.0) -> lis
 
 
 def make_engine(name: str, shape: str, vocab: int, batches: Sequence[Batch]) -> Callable[[Sequence[int]], float]:
-    """A function that steps once on each batch of these numbers -> target tokens per CPU second."""
+    """A function: numbers of batches -> target tokens per CPU second, with one step on each of these batches."""
     torch.set_num_threads(1)
     engine = Ours(shape, vocab, precision="bf16") if name == BF16 else ENGINES[name](shape, vocab)
 
@@ -55,7 +55,7 @@ def make_engine(name: str, shape: str, vocab: int, batches: Sequence[Batch]) -> 
 
 
 def race(runners: Mapping[str, Runner], batches: int, rounds: int) -> dict[str, list[float]]:
-    """{engine: [round] target tokens per CPU second}: every batch once for warmth, then the rounds share them."""
+    """{engine: [round] target tokens per CPU second}: all batches once as warm-up; then the rounds share them."""
     each = batches // rounds
     return take_turns(runners, range(batches), [range(i * each, (i + 1) * each) for i in range(rounds)])
 
@@ -66,10 +66,10 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="small")
     parser.add_argument("--vocab", type=int, default=8000)
     parser.add_argument("--tokens", type=int, default=2048)
-    parser.add_argument("--steps", type=int, default=3, help="of each engine in each round")
+    parser.add_argument("--steps", type=int, default=3, help="steps of each engine in each round")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--joeynmt", action="store_true")
-    parser.add_argument("--bf16", action="store_true", help="ours once more under bf16 autocast")
+    parser.add_argument("--bf16", action="store_true", help="also measure ours with bf16 autocast")
     words = parser.parse_args()
     names = [name for name in ENGINES if name != "JoeyNMT"]
     if words.joeynmt:

@@ -1,4 +1,4 @@
-"""Things to time, each in a process of its own, that take turns: no heap is shared, and neighbours are compared."""
+"""Time several things in turn, each in its own process: they share no heap, and times close together are compared."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _WORK: list[Callable[..., float]] = []
 
 
 class Runner:
-    """A process that holds what `make(*words)` gives: a function from some argument to a figure. Both are picklable."""
+    """A process that holds the result of `make(*words)`: a function from an argument to a number (both picklable)."""
 
     def __init__(self, make: Callable[..., Callable[..., float]], *words: Any):
         self._process = multiprocessing.get_context("spawn").Pool(1, _begin, (make, *words))
 
     def __call__(self, argument: Any) -> float:
-        """The figure."""
+        """The function's number for this argument."""
         return self._process.apply(_run, (argument,))
 
     def peak(self) -> float:
-        """MiB that the process held at most."""
+        """The peak memory of the process in MiB."""
         return self._process.apply(_peak)
 
     def close(self) -> None:
@@ -30,10 +30,8 @@ class Runner:
         self._process.terminate()
 
 
-def take_turns(
-    runners: Mapping[Name, Runner], warmth: Any, arguments: Sequence[Any]
-) -> dict[Name, list[float]]:
-    """{name: [round] figure}: `warmth` for each, then a round for each argument, forwards and backwards in turn."""
+def take_turns(runners: Mapping[Name, Runner], warmth: Any, arguments: Sequence[Any]) -> dict[Name, list[float]]:
+    """{name: [round] number}: each runs with `warmth`, then with each argument; every other round backwards."""
     for runner in runners.values():
         runner(warmth)
     found: dict[Name, list[float]] = {name: [] for name in runners}

@@ -1,16 +1,16 @@
 """Build two notebooks from the only source of a lesson, lessons/src/NN_name.py, and execute both.
 
-lessons/NN_name.ipynb is what a learner opens: where the source has a solution, it has dots. It runs from top to bottom
-unsolved. lessons/solutions/NN_name.ipynb has the solutions. They run in one folder, so what the first has trained the
-second finds finished.
+A learner opens lessons/NN_name.ipynb: it has dots in place of the solutions, and runs from top to bottom unsolved.
+lessons/solutions/NN_name.ipynb has the solutions. Both run in one folder, so the second finds the finished training
+results of the first.
 
     python -m lessons.build              every lesson
     python -m lessons.build --only 00    one lesson
     python -m lessons.build --check      build nothing; exit 1 and name each notebook that differs from its source
 
-The same source gives the same file: cell ids come from the position, no time of day and no widget state is kept, and
-text on the error stream (progress bars) is left out. A cell tagged `widget` keeps no output, since a live widget has
-none that lasts: put a static figure before it.
+The same source gives the same file: cell ids come from the position, no times and no widget states are kept, and text
+on the error stream (progress bars) is left out. A cell with the tag `widget` keeps no output, because a live widget has
+no output that lasts: put a static figure before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _H1 = re.compile(r"^# \S", re.MULTILINE)
 
 
 class LessonError(Exception):
-    """A lesson breaks a rule of this file; the message says which and what to do."""
+    """A lesson breaks a rule of this file; the message says which rule, and what to do."""
 
 
 def sources(lessons: Path) -> list[Path]:
@@ -51,7 +51,7 @@ def load(source: Path) -> NotebookNode:
     nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     nb.nbformat, nb.nbformat_minor = 4, 5
     for position, cell in enumerate(nb.cells):
-        cell["id"] = f"{source.stem[:2]}-{position:03d}"  # jupytext invents new ids at each reading
+        cell["id"] = f"{source.stem[:2]}-{position:03d}"  # jupytext makes new ids each time it reads the source
     titles = sum(len(_H1.findall(_FENCE.sub("", cell.source))) for cell in nb.cells if cell.cell_type == "markdown")
     if titles != 1:
         raise LessonError(f"{source.name} has {titles} first-level headings; give it exactly one '# Title'.")
@@ -115,7 +115,7 @@ def build(source: Path, lessons: Path) -> list[Path]:
 
 
 def tidy(nb: NotebookNode, name: str) -> None:
-    """Take out of an executed notebook, in place, all that would differ in the next run of the same code."""
+    """Remove from an executed notebook, in place, everything that would differ in the next run of the same code."""
     nb.metadata.pop("widgets", None)
     for cell in nb.cells:
         cell.metadata.pop("execution", None)
@@ -123,11 +123,11 @@ def tidy(nb: NotebookNode, name: str) -> None:
             cell.outputs = [] if "widget" in tags(cell) else _merged(cell.outputs)
     for number, out in code_outputs(nb):
         if _WIDGET in out.get("data", {}):
-            raise LessonError(f'{name}, cell {number} shows a widget: tag the cell with tags=["widget"].')
+            raise LessonError(f'{name}, cell {number} shows a widget: give the cell tags=["widget"].')
 
 
 def _merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Without the error stream, and with neighbouring pieces of text joined: how they are cut depends on timing."""
+    """The outputs without the error stream. Neighbouring pieces of text are joined: their cuts depend on timing."""
     kept: list[NotebookNode] = []
     for out in outputs:
         if out.output_type != "stream":
@@ -139,7 +139,7 @@ def _merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
     for out in kept:
         if out.output_type == "stream":
             out.text = _REWRITTEN.sub("", out.text)
-        elif out.output_type == "error":  # shown on purpose; the frames name folders of this machine
+        elif out.output_type == "error":  # shown on purpose; its traceback names folders of this machine
             out.traceback = [f"{out.ename}: {out.evalue}"]
     return kept
 
@@ -148,7 +148,7 @@ def check(lessons: Path = LESSONS) -> list[str]:
     """One sentence for each notebook that is missing, stale, unexecuted or without a source; [] when all is well."""
     found = sources(lessons)
     if not found:
-        return [f"There is no lesson: no file NN_name.py in {(lessons / 'src').name}/ beside the notebooks."]
+        return [f"There is no lesson: {(lessons / 'src').name}/ beside the notebooks has no file NN_name.py."]
     complaints = []
     for source in found:
         try:
@@ -177,7 +177,7 @@ def _compare(expected: NotebookNode, path: Path, name: str, source: str) -> list
 
 
 def _parts(nb: NotebookNode) -> object:
-    """What the source determines: everything but outputs and execution counts."""
+    """The parts of a notebook that the source determines: everything but outputs and execution counts."""
     cells = [(cell.get("id"), cell.cell_type, cell.source, cell.metadata) for cell in nb.cells]
     return nb.metadata, nb.nbformat, nb.nbformat_minor, cells
 

@@ -1,4 +1,4 @@
-"""Make a course directory for nbgrader out of the lessons: what an instructor releases, collects and grades.
+"""Make a course directory for nbgrader from the lessons: what an instructor releases, collects and grades.
 
     python -m lessons.course --out course              every lesson that has exercises
     python -m lessons.course --out course --only 02 07
@@ -21,14 +21,14 @@ from lessons.build import LESSONS, LessonError, load, sources
 from lessons.execution import lesson_folder, tags
 
 _POINTS = re.compile(r"points:(\d+)")
-# The stub is the one that lessons.build writes, so a released notebook is the learner's notebook, graded cells apart.
+# lessons.build writes the same stub, so a released notebook is the learner's notebook, except for its graded cells.
 CONFIG = '''# Settings of nbgrader for this course; see docs/instructor.md.
 import os
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "pmd_lite"
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\\n..."}
-c.ExecutePreprocessor.timeout = 600  # seconds a cell may take: an endless loop ends there, with no points for its cell
+c.ExecutePreprocessor.timeout = 600  # seconds a cell may take; an endless loop is stopped, and its cell gets no points
 c.ClearHiddenTests.begin_test_delimeter = "BEGIN HIDDEN TESTS"
 c.ClearHiddenTests.end_test_delimeter = "END HIDDEN TESTS"
 os.environ["PMD_SIZE"] = "ci"  # training cells of a submission run at their smallest size
@@ -38,7 +38,7 @@ os.environ["PMD_SIZE"] = "ci"  # training cells of a submission run at their sma
 def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) -> list[Path]:
     """Write nbgrader_config.py and source/NN_name/NN_name.ipynb for every lesson with points; returns the notebooks.
 
-    Raises LessonError when `only` names no lesson, or one without points.
+    Raises LessonError if `only` names an unknown lesson, or a lesson without points.
     """
     chosen = [source for source in sources(lessons) if not only or source.stem[:2] in only]
     notebooks = {source: graded(load(source)) for source in chosen}
@@ -47,7 +47,7 @@ def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) ->
         raise LessonError(f"there is no lesson {', '.join(sorted(unknown))}")
     with_points = {source: nb for source, nb in notebooks.items() if total_points(nb)}
     if without := [source.stem for source in chosen if only and source not in with_points]:
-        raise LessonError(f"{', '.join(without)}: nothing in it is graded")
+        raise LessonError(f"{', '.join(without)}: no exercise in it is graded")
     written = []
     for source, nb in with_points.items():
         folder = lesson_folder(lessons, out / "source" / source.stem)
@@ -60,7 +60,7 @@ def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) ->
 
 
 def graded(nb: NotebookNode) -> NotebookNode:
-    """The notebook with nbgrader's marks, in place: exercise cells are to be solved, check cells are graded."""
+    """Add nbgrader's marks to the notebook, in place: learners solve exercise cells, and check cells are graded."""
     for cell in nb.cells:
         cell_tags = tags(cell)
         points = [int(found[1]) for tag in cell_tags if (found := _POINTS.fullmatch(tag))]

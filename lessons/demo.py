@@ -1,4 +1,4 @@
-"""`make demo`: run lesson 00 as it stands, and leave its result where it can be looked at.
+"""`make demo`: run lesson 00 as it is, and write its results to files that you can look at.
 
 Writes build/demo/00_*.ipynb (executed), the same as one HTML page, and each figure as PNG; prints the result table.
 """
@@ -19,20 +19,20 @@ from lessons.build import tidy
 from lessons.execution import CellFailed, Figure, figures, indented, lesson_folder, result_tables, run
 
 ROOT = Path(__file__).resolve().parents[1]
-# The page template of nbconvert leaves the text alternative of a figure out; put it back.
+# The page template of nbconvert leaves out the text alternative of a figure; ours keeps it.
 _PAGE = """{% extends 'lab/index.html.j2' %}
 {% block data_png scoped %}<img src="data:image/png;base64,{{ output.data['image/png'] }}"
  alt="{{ (output | get_metadata('alt', 'image/png') or '') | escape }}">{% endblock data_png %}"""
 
 
 class Progress:
-    """Prints one line for each section of the lesson as it is reached, with the number of the cell."""
+    """Prints one line when a section of the lesson begins, with the number of the cell."""
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
 
     def __call__(self, position: int, cell: NotebookNode) -> None:
-        """Say where we are, if this cell begins a section."""
+        """Print the line if this cell begins a section."""
         if cell.cell_type == "markdown" and cell.source.startswith("#"):
             heading = cell.source.splitlines()[0].lstrip("# ")
             print(f"  [{position + 1:2d}/{self.cells}] {heading}", flush=True)
@@ -71,10 +71,10 @@ def demo(notebook: Path, out: Path) -> int:
         print(f"{indented(err.source)}\n\n{err.last_line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped; nothing is left running.", file=sys.stderr)
+        print("\nStopped; no process is left running.", file=sys.stderr)
         return 130
     finally:
-        nbformat.write(nb, target)  # also after a failure: what ran before it can then be read
+        nbformat.write(nb, target)  # also after a failure, so that you can read the cells that ran before it
     tidy(nb, notebook.name)  # a page has no kernel to move its sliders
     write_page(nb, target.with_suffix(".html"))
     drawn = figures(nb)
@@ -91,7 +91,7 @@ def demo(notebook: Path, out: Path) -> int:
 
 
 def shown(path: Path) -> Path:
-    """`path` as seen from the root of the checkout where it lies inside, else as it is."""
+    """`path` relative to the root of the checkout if it is inside, else unchanged."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 

@@ -1,6 +1,6 @@
-"""Run one notebook from top to bottom, as a reader would, and read what it shows.
+"""Run one notebook from top to bottom, as a reader would, and read its outputs.
 
-Used by `make demo`, by `make lessons` and by the tests, so all three mean the same by "the lesson runs".
+`make demo`, `make lessons` and the tests use it, so "the lesson runs" means the same in all three.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_FOR_A_RUN = shutil.ignore_patterns("*.ipynb", "*.py", "src", "pmd_kit", "__
 
 
 class CellFailed(Exception):
-    """One cell of a lesson failed. `str()` gives its source and a short traceback, without colour codes."""
+    """A cell of a lesson failed. `str()` gives its source and a short traceback, without colour codes."""
 
     def __init__(self, name: str, number: int, source: str, traceback: list[str], last_line: str) -> None:
         self.name, self.number, self.source, self.last_line = name, number, source, last_line
@@ -41,14 +41,14 @@ class Figure:
 
 
 def indented(text: str) -> str:
-    """`text` with four spaces before every line, so that code stands out in a message."""
+    """`text` with four spaces before every line, so that code is visible as code in a message."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def lesson_folder(lessons: Path, to: Path) -> Path:
-    """Copy what lies beside the lessons (pictures, small data) into `to`, and return `to`.
+    """Copy the files beside the lessons (pictures, small data) into `to`, and return `to`.
 
-    Notebooks and sources stay behind. A lesson that writes files then writes into the copy, never into the checkout.
+    Notebooks and sources are not copied. A lesson that writes files then writes into the copy, never into the checkout.
     """
     shutil.copytree(lessons, to, ignore=_NOT_FOR_A_RUN, dirs_exist_ok=True)
     return to
@@ -70,14 +70,14 @@ def run(
         timeout: seconds a cell may take; None means no limit.
         on_cell: called with the position and the cell before each cell.
 
-    Raises CellFailed. The kernel is ended in every case, also on Ctrl-C.
+    Raises CellFailed. The kernel is stopped in every case, also after Ctrl-C.
     """
     client = NotebookClient(
         nb,
         timeout=timeout,
         kernel_name=KERNELSPEC["name"],
-        record_timing=False,  # times of day in every cell: a difference each time a notebook is built
-        shutdown_kernel="immediate",  # a kernel in the middle of a training loop would not hear a polite request
+        record_timing=False,  # times in every cell would differ each time a notebook is built
+        shutdown_kernel="immediate",  # a kernel in a training loop would not answer a request to stop
         extra_arguments=["--IPKernelApp.log_level=40"],  # no warning about the unencrypted loopback connection
         resources={"metadata": {"path": str(folder)}},
     )
@@ -94,7 +94,7 @@ def run(
                 last = f"it took longer than {timeout} seconds"
                 raise CellFailed(name, position + 1, cell.source, [], last) from None
             except DeadKernelError:
-                last = "the Python process of the notebook ended: often there was not enough memory"
+                last = "the Python process of the notebook ended; the usual cause is too little memory"
                 raise CellFailed(name, position + 1, cell.source, [], last) from None
     return nb
 
@@ -129,7 +129,7 @@ def stderr_texts(nb: NotebookNode) -> list[tuple[int, str]]:
 
 
 class _Images(HTMLParser):
-    """Collects the pictures that lie inside an HTML output, which is how the library shows a figure with its text."""
+    """Collects the pictures inside an HTML output: the library shows a figure with its text in this form."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class _Images(HTMLParser):
 def figures(nb: NotebookNode) -> list[Figure]:
     """Every picture of the notebook, with its text alternative.
 
-    It stands in an <img> element, or, for a plain picture, as `alt` in the metadata of the output.
+    The text is in an <img> element or, for a plain picture, in `alt` in the metadata of the output.
     """
     found = []
     for number, out in code_outputs(nb):
@@ -160,7 +160,7 @@ def figures(nb: NotebookNode) -> list[Figure]:
 
 
 def result_tables(nb: NotebookNode) -> list[str]:
-    """Plain text of what the cells tagged `result-table` show."""
+    """The plain-text outputs of the cells with the tag `result-table`."""
     texts = []
     for cell in nb.cells:
         if cell.cell_type == "code" and "result-table" in tags(cell):

@@ -39,16 +39,16 @@ def launch(
     corpus: str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *, processes: int = 0,
     corpus_options: Mapping[str, Any] | None = None, **words: Any,
 ) -> Run:  # fmt: skip
-    """`train(...)` on several processes, one for each GPU or several on the CPU; returns the run.
+    """Run `train(...)` on several processes, one for each GPU or several on the CPU; returns the run.
 
     Args:
         corpus: name or directory (every process loads it). corpus_options: further arguments of `load_corpus`.
         processes: how many; 0 is one for every GPU, or two if there is no GPU.
-        words: all other arguments of `train`. An update with fewer micro-batches than processes is divided when the run
-            begins, and keeps its tokens: 1 x 400 becomes 2 x 200 (see `training.distributed.divided`).
+        words: all other arguments of `train`. If an update has fewer micro-batches than there are processes, a new run
+            divides it and keeps its tokens: 1 x 400 becomes 2 x 200 (see `training.distributed.divided`).
     On several machines, start `torchrun ... -m pmd_lite train ...` on each, with a run directory that all of them see.
-    Raises UserError with the complaint of a process, Interrupted after Ctrl-C. The last checkpoint is whole, and the
-    same call continues.
+    Raises UserError with the message of a process that failed, Interrupted after Ctrl-C. The last checkpoint is whole,
+    and the same call continues the run.
     """
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
@@ -61,15 +61,15 @@ def launch(
                 local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
             )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
-    except SignalException as error:  # the launcher has passed the signal on, and given processes 30 seconds
+    except SignalException as error:  # the launcher has passed the signal on and given the processes 30 seconds
         raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
-                          "command again to go on") from None  # fmt: skip
+                          "command again to continue") from None  # fmt: skip
     except ChildFailedError as error:
         rank, said = _said(error)
         if said.startswith(_REFUSED):  # the request is wrong, not the process
             raise UserError(said.removeprefix(_REFUSED)) from None
         raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
-                        "the same call goes on from the last checkpoint") from None  # fmt: skip
+                        "the same call continues from the last checkpoint") from None  # fmt: skip
     return Run(paths[0])
 
 
@@ -83,14 +83,14 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
         raise
     except RuntimeError as error:
-        if "peer" in str(error):  # another process is gone: the launcher, which looks at all of them in turn, must meet
-            time.sleep(2)  # that one first, for it alone has something to say
+        if "peer" in str(error):  # another process has ended, and only its message says why: wait, so that the
+            time.sleep(2)  # launcher, which checks the processes in turn, finds that process first
         raise
 
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would no longer be Ctrl-C."""
+    """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would not work as before."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -105,9 +105,9 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _torch_heard_if_it_helps() -> Iterator[None]:
-    """Hold back PyTorch's log of processes that end. If a request is refused, our own error says all of it.
+    """Hold back PyTorch's log of processes that end: if a request is refused, our own error is enough.
 
-    After any other error, the log is released, with its traceback.
+    After any other error, the log is printed, with its traceback.
     """
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     held: list[logging.LogRecord] = []
@@ -192,7 +192,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
 
 
 def _new_processes() -> multiprocessing.context.BaseContext:
-    """How the processes of runs are started: as fresh ones, or as copies of one that has imported all and done nothing.
+    """How to start the processes of runs: as new processes, or as copies of one that has only imported all modules.
 
     Importing takes seconds of a core for every process. Copies are safe on Linux, and only without CUDA: a copy of a
     process that has looked for a GPU cannot use it.
@@ -208,7 +208,7 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
     """Print the progress of the runs until all are done; raise the error of a run."""
     before = sum((Path(job["out"]) / "scores.json").exists() for job in jobs)
     pending, started, shown = set(futures), time.perf_counter(), ""
-    live = sys.stdout.isatty() or len(jobs) <= 4  # else in a log file: a line when a run ends
+    live = sys.stdout.isatty() or len(jobs) <= 4  # otherwise, as in a log file: one line when a run ends
     while pending:
         pending = wait(pending, timeout=2, return_when=FIRST_EXCEPTION).not_done
         for done in set(futures) - pending:

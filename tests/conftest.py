@@ -1,4 +1,4 @@
-"""Shared pieces: a corpus small enough to train on in a blink, and trainers over it."""
+"""Shared pieces: a corpus so small that training takes a moment, and trainers over it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TINY: dict[str, Any] = {
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say the order of the tests, which is another each time: `pytest -p randomly --randomly-seed=N` repeats it."""
+    """Print the seed of the tests' order, different each time; `pytest -p randomly --randomly-seed=N` repeats it."""
     seed = getattr(config.option, "randomly_seed", None)
     if seed is not None:
         terminalreporter.write_line(f"order of the tests: --randomly-seed={seed}")
@@ -56,7 +56,7 @@ def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
 
 @pytest.fixture(scope="session")
 def three_pairs(tiny_corpus: Corpus) -> Corpus:
-    """What the Marian checkpoint below was made for."""
+    """The pairs for which the Marian checkpoint below was made."""
     return tiny_corpus.only(list(tiny_corpus.pairs)[:3])
 
 
@@ -95,7 +95,7 @@ def forked_processes() -> Iterator[None]:
 
 @pytest.fixture
 def forked() -> Iterator[None]:
-    """The same for a test."""
+    """`forked_processes` for a whole test."""
     with forked_processes():
         yield
 
@@ -105,7 +105,7 @@ MakeTrainer = Callable[..., Trainer]
 
 @contextmanager
 def stopped_at(step: int) -> Iterator[None]:
-    """As if Ctrl-C were pressed in this step of the run that the block makes, and only then."""
+    """Raise as Ctrl-C would, once, in this step of the run that the block makes."""
     gradients = Trainer.gradients
 
     def interrupted(self: Trainer, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A web server on this machine that can be told to misbehave, for tests of downloads.
+"""A web server on this machine that fails in chosen ways, for tests of downloads.
 
 with serve({"a.gz": b"...", "b.zip": Page(b"...", cut=100, cuts=1)}) as url:
     fetch(Remote((f"{url}/a.gz",), "a.gz"), folder)
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass
 class Page:
-    """One path: its bytes and how they are sent. Change its fields while the server runs, if need be."""
+    """One path: its bytes and how they are sent. You may change its fields while the server runs."""
 
     body: bytes
     ranges: bool = True
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     lock: threading.Lock
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
+        """Print nothing."""
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(page, cut)
 
     def _turn(self, page: Page) -> tuple[int, int | None]:
-        """(error or 0, cut or None) of this request; counts down what happens a number of times only."""
+        """(error or 0, cut or None) of this request; counts down the faults that happen only a number of times."""
         error = page.status if page.status != 200 and page.errors else 0
         if error:
             page.errors -= 1

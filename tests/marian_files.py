@@ -42,7 +42,7 @@ def spm(lines: list[str], size: int) -> bytes:
 def checkpoint(
     folder: Path, corpus: Corpus, codes: tuple[str, ...] = (), share: bool = True, bias: bool = True
 ) -> Path:  # fmt: skip
-    """A directory with what an opus-mt's has."""
+    """A directory with the files of an opus-mt."""
     folder.mkdir()
     pieces: set[str] = set()
     for side, name in enumerate(("source", "target")):

@@ -1,4 +1,4 @@
-"""What a process of tests/library/test_distributed.py does: here, so that a spawned one can import it."""
+"""What a process of tests/library/test_distributed.py does, in a module that a spawned process can import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pmd_lite.training.trainer import Trainer
 
 
 def heard(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
-    """As the launcher's own; what the process says goes into OUT.err.
+    """Like the launcher's own function; the output of the process goes into OUT.err.
 
     Not to the test's own capture: a forked process has the standard error of the fork server, which an earlier test may
     have started.
@@ -24,7 +24,7 @@ def heard(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> 
 
 
 def rank_1_dies(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
-    """As the launcher's own, but the system kills rank 1 in its sixth update."""
+    """Like the launcher's own function, but the system kills rank 1 in its sixth update."""
     update = Trainer.update
 
     def short_lived(self: Trainer, *args: Any) -> int:

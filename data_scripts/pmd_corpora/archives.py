@@ -1,7 +1,7 @@
 """Text out of downloaded archives (.zip, .tar, .tgz, .tar.gz, .tar.bz2): streamed, after a check of all members.
 
-An archive with one member that no honest archive has (a path that leads out, a link, a device, a second member of the
-same name, a size out of proportion) is refused as a whole: such a file is not the one that was wanted.
+An archive is refused as a whole if one of its members is unsafe: a path that leads out of the folder, a link, a device,
+a second member of the same name, a size out of proportion. No honest archive has such a member: it is the wrong file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import IO, BinaryIO, cast
 
 from pmd_lite.errors import UserError
 
-FLOOR = 1 << 30  # bytes: up to here any archive may grow
-RATIO = 200  # beyond it, this many times its packed size; text shrinks 3 to 10 times, gzip 1,030 times at most
-LONGEST_LINE = 1 << 24  # bytes; beyond that it is no line of text, and would fill the memory
+FLOOR = 1 << 30  # bytes: every archive may unpack to this size
+RATIO = 200  # a larger one may grow to this many times its packed size; text shrinks 3 to 10 times, gzip 1,030 at most
+LONGEST_LINE = 1 << 24  # bytes; a longer line is not text, and would fill the memory
 _CHUNK = 1 << 20
 _AGAIN = "Delete it and run the command again: it may be cut short or damaged."
 # What zipfile, tarfile and the decompressors raise for damaged bytes; RuntimeError and NotImplementedError: zipfile.
@@ -59,7 +59,7 @@ class _Opened:
         infos: Sequence[zipfile.ZipInfo] | tarfile.TarFile = (
             archive.infolist() if isinstance(archive, zipfile.ZipFile) else archive
         )
-        for info in infos:  # a tar file is read on only here, so that a bomb is met by its size before its bytes
+        for info in infos:  # a tar file is read only here, member by member: a bomb's size is seen before its bytes
             name = info.orig_filename if isinstance(info, zipfile.ZipInfo) else info.name
             where = f"{self.path}: the member {name!r}"
             if fault := _name_fault(name) or _kind_fault(info):
@@ -71,14 +71,17 @@ class _Opened:
                 continue
             plain = _plain(name)
             if plain in files:
-                raise UserError(f"{where} is there twice, so which one is meant is unknown. {_AGAIN}")
+                raise UserError(f"{where} is there twice, and it is not clear which one is meant. {_AGAIN}")
             files[plain] = info
         if isinstance(archive, tarfile.TarFile):
             self._check_end(archive, most)
         return files
 
     def _check_end(self, archive: tarfile.TarFile, most: int) -> None:
-        """tarfile takes an end between two members for the end of the archive, and leaves gzip's checksum unread."""
+        """Refuse an archive that was cut short between two members, and read to the end so that gzip checks its sum.
+
+        tarfile does neither: it takes such a cut for the end of the archive.
+        """
         source = cast(IO[bytes], archive.fileobj)
         source.seek(archive.offset)
         block = source.read(tarfile.BLOCKSIZE)
@@ -126,7 +129,7 @@ class _Guarded(io.RawIOBase):
             raise UserError(f"{self.where} is damaged ({_say(error)}). {_AGAIN}") from error
         self.left -= len(data)
         if self.left < 0 or (not data and self.left and len(buffer)):
-            raise UserError(f"{self.where} has not the size that the archive declares. {_AGAIN}")
+            raise UserError(f"{self.where} does not have the size that the archive declares. {_AGAIN}")
         buffer[: len(data)] = data
         return len(data)
 
@@ -151,7 +154,7 @@ def members(archive: Path) -> list[str]:
 def open_member(archive: Path, name: str) -> BinaryIO:
     """The bytes of one file of the archive as a stream, unpacked as they are read; close it after use.
 
-    Raises UserError like `members`, for a name that is not there, and while reading for damaged bytes.
+    Raises UserError as `members` does, and for a name that is not there. Reading damaged bytes raises it too.
     """
     opened = _Opened(archive)
     try:
@@ -166,8 +169,8 @@ def open_member(archive: Path, name: str) -> BinaryIO:
 def text_lines(stream: BinaryIO, where: str) -> Iterator[str]:
     """The lines of UTF-8 text, without LF or CRLF and without a byte order mark; cut at LF and nowhere else.
 
-    When `where` (what messages call the text: a file or a member) ends in .gz, the bytes are unpacked first. Raises
-    UserError with where:line for bytes that are no UTF-8, for damaged or truncated gzip data and for endless lines.
+    `where` is what messages call the text: a file or a member. If it ends in .gz, the bytes are unpacked first. Raises
+    UserError with where:line for bytes that are not UTF-8, for damaged or truncated gzip data and for endless lines.
     """
     source = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if where.endswith(".gz") else stream
     number = 0

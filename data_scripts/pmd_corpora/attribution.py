@@ -13,12 +13,12 @@ TITLE = "# Where these sentences come from\n"
 def write_with_attribution(corpus: Corpus, out: Path, text: str, overwrite: bool) -> Path:
     """Write the corpus, then `text` under TITLE into ATTRIBUTION.md; returns `out`.
 
-    An ATTRIBUTION.md that begins with TITLE is ours and steps aside for write_corpus, which refuses directories with
-    files that are no part of a corpus; it is there again when write_corpus raises its UserError.
+    write_corpus refuses a directory with files that do not belong to a corpus. So an ATTRIBUTION.md that begins with
+    TITLE, which is ours, is taken away before. It is put back if write_corpus raises its UserError.
     """
     place = Path(out).expanduser() / ATTRIBUTION
     temporary = place.with_name(f".{ATTRIBUTION}.new")
-    temporary.unlink(missing_ok=True)  # of a run that was killed before its rename
+    temporary.unlink(missing_ok=True)  # left by a run that was killed before it could rename the file
     previous = place.read_bytes() if place.is_file() else None
     if previous is not None and previous.startswith(TITLE.encode()):
         place.unlink()

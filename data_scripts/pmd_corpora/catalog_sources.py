@@ -5,7 +5,7 @@ A translated program ships a *catalog* per language: English message -> translat
 * gettext's binary `.mo` (Django, Trac, JupyterLab language packs, ...): `<any folder>/fr/LC_MESSAGES/<domain>.mo`;
 * JSON folders with one file a language, the same keys in each (Home Assistant): `translations/en.json`, `fr.json`.
 
-Only the files a package lists in its own RECORD are looked at, through importlib.metadata. No package is imported.
+importlib.metadata gives the files that a package lists in its RECORD; only these are read. No package is imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pmd_lite.errors import UserError
 
 REQUIREMENTS = "requirements-realdata.txt"
 
-# Order of WMT-6: head languages first. A locale counts when its name, with "-" as "_" and in lower case, is listed.
+# Order of WMT-6: head languages first. A locale counts if its name is listed here, in lower case and with "_" for "-".
 LOCALES: dict[str, tuple[str, ...]] = {
     "fr": ("fr", "fr_fr"),
     "de": ("de", "de_de"),
@@ -87,7 +87,9 @@ class Package:
 
 
 def choose_sources(packages: list[str] | None, include_copyleft: bool) -> list[Source]:
-    """The sources to read: all permissive ones, all with `include_copyleft`, or the named `packages` (any package).
+    """The sources to read: the named `packages` (any package).
+
+    Without names: all permissive ones, or all with `include_copyleft`.
 
     Raises UserError for a named package under a copyleft licence without `include_copyleft`, and for missing packages.
     """
@@ -103,8 +105,8 @@ def choose_sources(packages: list[str] | None, include_copyleft: bool) -> list[S
         for source in chosen:
             if source.copyleft or "GPL" in licence_of(source):
                 raise UserError(
-                    f"{source.name} is under a copyleft licence ({licence_of(source)}), and so would the corpus be. "
-                    "Pass --include-copyleft (include_copyleft=True) if that suits you."
+                    f"{source.name} is under a copyleft licence ({licence_of(source)}); the corpus would be too. "
+                    "Pass --include-copyleft (include_copyleft=True) if you accept that."
                 )
     return chosen
 
@@ -141,8 +143,9 @@ def read_package(source: Source) -> Package:
 def read_mo(path: Path) -> list[tuple[str, str]]:
     """(English, translation) of every message in a gettext `.mo` file; contexts are dropped, plurals give two pairs.
 
-    A plural message has an English singular and plural, and one translation per plural form of the language. The
-    first form goes with the singular, the second with the plural; a language with one form (Chinese) keeps the plural.
+    A plural message has an English singular and plural, and one translation per plural form of the language. The first
+    form is paired with the singular, the second with the plural. For a language with one form (Chinese), that form is
+    paired with the plural.
 
     Raises UserError naming the file when it is missing, cut short or damaged.
     """
@@ -151,7 +154,7 @@ def read_mo(path: Path) -> list[tuple[str, str]]:
         entries = list(_mo_entries(data))
         header = next((value for key, value in entries if key == b""), b"")
         stated = re.search(rb"charset=([A-Za-z0-9_-]+)", header)
-        # "CHARSET" is what a template says before anybody filled it in.
+        # "CHARSET" is the placeholder of a template that its translator did not fill in.
         charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
         texts = [(key.decode(charset), value.decode(charset)) for key, value in entries if key != b""]
     except (struct.error, ValueError, LookupError) as error:
@@ -191,7 +194,7 @@ def _mo_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _catalog_language(name: str) -> str | None:
-    """The language of a file by its path, or None when it is no catalog of the six languages."""
+    """The language of a file by its path, or None if the file is not a catalog of one of the six languages."""
     parts = PurePosixPath(name).parts
     if name.endswith(".mo") and len(parts) >= 3 and parts[-2] == "LC_MESSAGES":
         locale = parts[-3]

@@ -1,8 +1,8 @@
-"""Real sentences in six languages (fr, de, zh, et, ro, tr; into English) out of message catalogs of installed packages.
+"""Real sentences in six languages (fr, de, zh, et, ro, tr; into English) from message catalogs of installed packages.
 
 Nothing is downloaded: the packages of requirements-realdata.txt must be installed, and only their translation files are
-read. The pairs are cleaned, split by cluster so that no held-out sentence is trained on in any language, and cut to
-long-tailed training sets like those of WMT-6. The same packages and the same seed give the same bytes.
+read. The pairs are cleaned. They are split by cluster, so that no held-out sentence is trained on in any language, and
+cut to long-tailed training sets like those of WMT-6. The same packages and the same seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPLITS = ("train", "valid", "test")
 
 @dataclass
 class Collected:
-    """Clean, different pairs of each language, and how many were left out at each step (`counts[step][lang]`)."""
+    """The clean, different pairs of each language, and how many were left out at each step (`counts[step][lang]`)."""
 
     packages: list[Package] = field(default_factory=list)
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
@@ -54,11 +54,12 @@ def build(
         packages: names of installed packages to read instead of the default list (catalog_sources.SOURCES).
         include_copyleft: also read packages under the GPL or AGPL; the corpus is then under their terms too.
         seed: decides which lines are held out and which are trained on.
-        sizes: training pairs a language and held-out lines, as in LARGE (the default); what is not named is as there.
+        sizes: training pairs of each language, and held-out lines; those that are not named are as in LARGE.
         overwrite: replace another corpus in `out`. One with the same text is always written anew.
 
     Raises:
-        UserError: missing packages, a damaged catalog, an unsuitable `out`, unknown sizes, too few sentences.
+        UserError: packages are missing, a catalog is damaged, `out` is unsuitable, sizes are unknown, or there are too
+            few sentences.
     """
     wanted = _checked_sizes(sizes or {})
     collected = collect([read for read in _read_all(packages, include_copyleft)])
@@ -89,8 +90,8 @@ def build(
 def collect(packages: Sequence[Package]) -> Collected:
     """Clean every message, leave out catalogs without diacritics, keep one translation of each English sentence.
 
-    Of several translations the most frequent one is kept, the first read among equals. Sentences that differ only in
-    case, punctuation or the value of a number are one sentence (`sentence_key`).
+    Of several translations the most frequent one is kept; if several are equally frequent, the first one read.
+    Sentences that differ only in case, punctuation or the value of a number are one sentence (`sentence_key`).
     """
     collected = Collected(list(packages))
     for lang in LANGUAGES:
@@ -157,7 +158,7 @@ def attribution(packages: Sequence[Package], used: Mapping[str, Counter[str]], t
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="catalogs6", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -216,7 +217,10 @@ def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _without_diacritics(lines: Sequence[str], lang: str) -> bool:
-    """A catalog typed without the letters of its language (fewer than one line in five has any) teaches misspelling."""
+    """Whether a catalog was typed without the special letters of its language: fewer than one line in five has any.
+
+    Such a catalog would teach wrong spelling.
+    """
     letters = _DIACRITICS.get(lang)
     return bool(letters and lines) and 5 * sum(
         any(char in line.lower() for char in letters or "") for line in lines

@@ -1,7 +1,7 @@
 """From a raw catalog message to a plain sentence pair, or the reason why it is left out.
 
-Two parts: `plain` undoes what belongs to the screen and not to the sentence (markup, accelerator keys, typographic
-variants); `clean_pair` then leaves out pairs that are no sentences or no translations. Both look at one pair only, so
+`plain` removes what belongs to the screen and not to the sentence: markup, accelerator keys, typographic variants. Then
+`clean_pair` leaves out pairs that are not sentences, or not translations of each other. Both look at one pair only, so
 the result does not depend on which other packages are installed.
 """
 
@@ -32,7 +32,7 @@ _SAME = str.maketrans(
         "\u2082": "2",  # CO2
     }
 )
-# Old Romanian files hold the Turkish cedilla letters, newer ones the comma letters: one spelling, the official one.
+# Old Romanian files have the Turkish cedilla letters, newer ones the comma letters. We write the comma, as is official.
 _COMMA = str.maketrans("\u015e\u015f\u0162\u0163", "\u0218\u0219\u021a\u021b")
 
 _GUILLEMETS = re.compile(r"\u00ab\s*|\s*\u00bb")
@@ -82,14 +82,14 @@ def plain(text: str, lang: str) -> str:
     return _unquote(text)
 
 
-@functools.cache  # programs repeat themselves: two messages in three are seen before
+@functools.cache  # programs repeat themselves: two messages in three were seen before
 def clean_pair(english: str, foreign: str, lang: str) -> tuple[str, str] | Reason:
     """(English, foreign) as plain sentences, or the first reason to leave the pair out.
 
-    A pair with a placeholder is left out whole: cutting "{name}" from both sides leaves sentences with a hole in them
-    ("Failed to connect to ."), and other text in its place would be invented (README.md has the measurement).
+    A pair with a placeholder is left out whole. Without "{name}" the sentences would have a hole in them ("Failed to
+    connect to ."), and any other text in its place would be invented (README.md has the measurement).
     """
-    if len(english.split()) < WORDS[0]:  # nothing below makes more words, and half of all messages are this short
+    if len(english.split()) < WORDS[0]:  # no step below adds words, and half of all messages are this short
         return "length"
     if _PLACEHOLDER.search(english) or _PLACEHOLDER.search(foreign):
         return "placeholder"
@@ -126,7 +126,7 @@ def paragraphs(english: str, foreign: str) -> list[tuple[str, str]]:
 
 
 def sentence_key(text: str) -> str:
-    """What two lines must share to count as the same sentence: letters only in lower case, every number as "0".
+    """What two lines must share to count as the same sentence: the letters in lower case, and every number as "0".
 
     Case, punctuation and values of numbers do not make a new sentence: "Phase 1 power" and "phase 2 power." are one.
     """
@@ -144,7 +144,8 @@ def _in_script(text: str, lang: str) -> bool:
 
 
 def _left_in_english(english: str, foreign: str) -> bool:
-    """Most longer words of a Latin line, names apart, are words of the English line: it is only half translated."""
+    """Whether a line in Latin letters is only half translated: most of its longer words, without names, are in the
+    English line too."""
     english_words = _WORD.findall(english)
     names = {word.casefold() for word in english_words if word[0].isupper()}
     known = {word.casefold() for word in english_words}
@@ -153,7 +154,7 @@ def _left_in_english(english: str, foreign: str) -> bool:
 
 
 def _same_stop(english: str, foreign: str) -> tuple[str, str]:
-    """Translators end a label with a full stop or not as they please: one that only one side has goes."""
+    """Remove a final full stop that only one side has: translators end a label with one or without, as they please."""
     if english.endswith(".") == foreign.endswith((".", "\u3002")):
         return english, foreign
     return english.removesuffix("."), foreign.removesuffix(".").removesuffix("\u3002")

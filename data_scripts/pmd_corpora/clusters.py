@@ -1,7 +1,7 @@
-"""Cut valid, test and long-tailed training sets so that no held-out sentence, nor a near-copy, is trained on anywhere.
+"""Cut valid, test and long-tailed training sets: no held-out sentence, nor a near-copy, is trained on in any language.
 
-Two sentence pairs belong to one *cluster* when they share a line on either side (as `sentence_key` compares lines), and
-so do pairs joined by a chain of such pairs, in any language. A cluster is either held out or trained on, never both.
+Two sentence pairs belong to one *cluster* if they share a line on either side, or if a chain of such pairs joins them,
+in any language. `sentence_key` decides which lines are equal. A cluster is either held out or trained on, never both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cut:
     texts: dict[str, dict[str, list[Pair]]]
     shared: bool
     available: dict[str, int]
-    """Training pairs there were before the cut to size."""
+    """How many training pairs there were before they were cut to size."""
 
 
 def find_clusters(items: Iterable[Iterable[Hashable]]) -> list[int]:
@@ -47,12 +47,12 @@ def find_clusters(items: Iterable[Iterable[Hashable]]) -> list[int]:
 
 
 def cut_corpus(pairs: Mapping[str, Sequence[Pair]], train: Mapping[str, int], valid: int, test: int, seed: int) -> Cut:
-    """Held-out sets by cluster, then `train[lang]` of the remaining pairs of each language, or all where fewer remain.
+    """Held-out sets by cluster, then `train[lang]` of the remaining pairs of each language, or all if fewer remain.
 
-    valid and test are the same English lines in every language when enough clusters hold a line that all languages
-    have; else each language gets its own. Either way a language gives a quarter of its clusters at most, and the sets
-    of its own shrink to that. Pairs of a held-out cluster that are in
-    neither set are dropped. Same pairs and seed, same result.
+    valid and test are the same English lines in every language if enough clusters hold a line that all languages have;
+    else each language gets its own lines. A language gives at most a quarter of its clusters; sets of its own shrink to
+    that. Pairs of a held-out cluster that are in neither set are dropped. The same pairs and the same seed give the
+    same result.
 
     Raises:
         UserError: a language has too few sentences for three sets.
@@ -95,7 +95,7 @@ class _Clusters:
     """The clusters that may be held out, seen from each language; the same for every order of the input."""
 
     def __init__(self, members: Mapping[int, list[tuple[str, Pair]]], langs: tuple[str, ...]) -> None:
-        # A larger cluster is always trained on: held out, it would cost the training sets too much.
+        # A larger cluster is always trained on: to hold it out would take too much from the training sets.
         self.small = {number: items for number, items in members.items() if len(items) <= 3 * len(langs)}
         self.langs = langs
         self.of: dict[str, dict[int, Pair]] = {lang: {} for lang in langs}
@@ -108,7 +108,7 @@ class _Clusters:
         return len(self.of[lang].keys() - set(used)) // 4
 
     def hold_out_shared(self, valid: int, test: int, seed: int) -> _HeldOut | None:
-        """One English line, in all languages, of each of valid + test clusters; None when there are not that many."""
+        """One English line, in all languages, from each of valid + test clusters; None if there are fewer clusters."""
         parallel: dict[int, dict[str, Pair]] = {}
         for number, items in self.small.items():
             lines: dict[str, dict[str, Pair]] = defaultdict(dict)
@@ -125,7 +125,7 @@ class _Clusters:
         return _HeldOut(valid_set, test_set, set(chosen))
 
     def hold_out_own(self, valid: int, test: int, seed: int) -> _HeldOut:
-        """For each language one pair of each of its own clusters; the language with fewest clusters chooses first."""
+        """For each language, one pair from each cluster it holds out. The language with fewest clusters is first."""
         held = _HeldOut({}, {}, set())
         for lang in sorted(self.langs, key=lambda code: (len(self.of[code]), code)):
             free = sorted(self.of[lang].keys() - held.used)

@@ -1,4 +1,4 @@
-"""What is in a corpus, for people: tables on the terminal, and one HTML page with figures that needs no other file.
+"""What is in a corpus, for people: tables on the terminal, and one HTML page with figures, complete in one file.
 
 A word is a piece of text between spaces, without punctuation at its ends, in lower case. Languages written without
 spaces are counted in characters. Words are counted in at most 100,000 training lines of a pair, taken at equal
@@ -107,16 +107,16 @@ def _script(letter: str) -> str:
 
 
 def _fits(line: str, scripts: frozenset[str]) -> bool:
-    """Whether at least half of the letters belong to the scripts; a line without letters fits everywhere.
+    """Whether at least half of the letters belong to the scripts; a line without letters fits every script.
 
-    A Han sign counts as four letters, about one word: a name in Latin letters does not make a line less Chinese.
+    A Han sign counts as four letters, about one word: so a Chinese line may have a name in Latin letters.
     """
     weights = [(script, 4 if script == "CJK" else 1) for script in map(_script, filter(str.isalpha, line))]
     return 2 * sum(w for script, w in weights if script in scripts) >= sum(w for _, w in weights)
 
 
 def _some(text: ParallelText, most: int, column: int) -> Iterator[str]:
-    """One side of at most `most` lines at equal distances."""
+    """One side of at most `most` lines, taken at equal distances."""
     return (line[column] for line in text[:: -(-len(text) // most)])
 
 
@@ -271,10 +271,10 @@ def write_datasheet(corpus: Corpus, path: Path, facts: Sequence[PairFacts] | Non
     """Write one HTML page with the tables, warnings, figures and an example of each pair; returns its path.
 
     The page holds its figures and links to nothing. The same corpus gives the same bytes. facts: what `look` returned,
-    if the caller has it. Raises UserError when the page cannot be written, or would lie among the files of the corpus.
+    if the caller has it. Raises UserError if the page cannot be written, or would be among the files of the corpus.
     """
     if corpus.path and path.resolve().parent == corpus.path.resolve():
-        raise UserError(f"{path} would be a foreign file in the corpus. Choose a path outside {corpus.path}.")
+        raise UserError(f"{path} is inside the corpus, where only its own files may be. Choose a path outside it.")
     body = "\n".join(_body(corpus, look(corpus) if facts is None else facts))
     page = _PAGE.format(title=html.escape(f"Datasheet: {corpus.name}"), body=body)
     write_atomic(path, lambda p: p.write_text(page, encoding="utf-8", newline="\n"))
@@ -292,7 +292,7 @@ def _body(corpus: Corpus, facts: Sequence[PairFacts]) -> Iterator[str]:
     yield f"<h2>Faults</h2>\n{faults.to_html()}"
     for warning in [*hints(facts), *corpus.warnings]:
         yield f'<p class="warning">Warning: {html.escape(warning)}</p>'
-    yield '<h2>Examples</h2>\n<table>\n<caption>The first training pair of each</caption>\n<thead><tr>'
+    yield "<h2>Examples</h2>\n<table>\n<caption>The first training pair of each</caption>\n<thead><tr>"
     yield "".join(f'<th scope="col">{name}</th>' for name in ("pair", "source", "target")) + "</tr></thead>\n<tbody>"
     for f in facts:
         cells = (
@@ -307,9 +307,10 @@ def _body(corpus: Corpus, facts: Sequence[PairFacts]) -> Iterator[str]:
 
 
 def show_corpus(path: Path, html: Path | None = None) -> None:
-    """Print what is in the corpus directory; with `html`, also write the datasheet there. Leaks are only reported.
+    """Print what is in the corpus directory; with `html`, also write the datasheet there.
 
-    Raises UserError for everything else that makes a corpus unreadable.
+    Training pairs that are in valid or test are only reported. Anything else that makes a corpus unreadable raises
+    UserError.
     """
     corpus = load_corpus(path, allow_leakage=True)
     facts = look(corpus)

@@ -1,8 +1,8 @@
-"""Files from the network: whole or not at all, resumed where they broke off, checked, remembered by their sha256.
+"""Files from the network: whole or not at all, resumed where they broke off, checked, and recorded with their sha256.
 
-On its way a file is `name.part`, beside `name.part.json`, which says to what remote file the bytes belong. A finished
-one has `name.sha256.json` beside it: address, size, sha256 and date of the first fetch. Checksums of most public
-corpora are not published; so what came first is trusted, and any later change is noticed. `name.lock` stays empty.
+During the download a file is called `name.part`; `name.part.json` says to which remote file its bytes belong. A
+finished file has `name.sha256.json` beside it: address, size, sha256 and date of the first fetch. Most public corpora
+have no published checksums; so we trust the first download, and notice any later change. `name.lock` stays empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout  # torch needs it, so it is there; the lock of a killed process is free again
+from filelock import FileLock, Timeout  # installed with torch; the lock of a killed process is free again
 
 from pmd_corpora.transfer import Broken, Failed, Remote, beside, discard, known_values, transfer, unsafe
 from pmd_lite.disk import sync, write_json
@@ -26,27 +26,27 @@ __all__ = ["Offline", "Remote", "fetch", "verify"]
 
 WAIT = 1.0  # seconds before the first retry; each further one waits twice as long
 LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
-PROGRESS = 1 << 20  # bytes: a connection that brings this many more is no failure, and the retries are counted anew
+PROGRESS = 1 << 20  # bytes: after a connection that brings this many more, the retries are counted from 0 again
 _RECORD = ".sha256.json"
 _INSTEAD = (
-    "Without network there are: `python -m pmd_lite data catalogs6` (sentences in installed packages), "
+    "These work without network: `python -m pmd_lite data catalogs6` (sentences in installed packages), "
     "`python -m pmd_lite data local` (your own files) and the toy worlds toy, longtail, hard."
 )
 
 
 class Offline(UserError):
-    """No address answers, or PMD_OFFLINE is set; the message names what works without network."""
+    """No address answers, or PMD_OFFLINE is set. The message names what works without network."""
 
 
 def fetch(remote: Remote, folder: Path, *, show: bool = True, retries: int = 3, timeout: float = 30.0) -> Path:
-    """folder/name, fetched unless it is there, whole and checked against `remote` and against its first fetch.
+    """The path folder/name, fetched if it is not there yet; checked against `remote` and against its first fetch.
 
-    Interrupt it at will: the next call goes on from name.part. `show`: a progress bar, on a terminal. `retries`: in a
-    row and per address, after network errors and from busy servers. `timeout`: seconds without any byte.
-    Raises Offline when no address answers, UserError for anything else that keeps the file away.
+    You may interrupt it: the next call continues from name.part. `show`: a progress bar, on a terminal. `retries`: in a
+    row and per address, after network errors and answers of busy servers. `timeout`: seconds without any byte.
+    Raises Offline if no address answers, UserError if anything else keeps the file away.
     """
     if not re.fullmatch(r"[^/\\\x00-\x1f:]+", remote.name) or remote.name in (".", ".."):
-        raise UserError(f"{remote.name!r} is no plain file name: give the folder apart from it.")
+        raise UserError(f"{remote.name!r} is not a plain file name: give the folder separately.")
     path = folder / remote.name
     try:
         if path.exists():
@@ -76,9 +76,9 @@ def _present(path: Path, remote: Remote) -> Path:
 
 def _check_addresses(remote: Remote) -> None:
     if os.environ.get("PMD_OFFLINE", "0") not in ("", "0"):
-        raise Offline(f"{remote.name} is not here, and PMD_OFFLINE forbids to fetch it. {_INSTEAD}")
+        raise Offline(f"{remote.name} is not here, and PMD_OFFLINE forbids fetching it. {_INSTEAD}")
     if not remote.urls:
-        raise UserError(f"{remote.name} is not here, and no address is known. Put it there by hand.")
+        raise UserError(f"{remote.name} is not here, and no address is known. Put the file there by hand.")
     for url in remote.urls:
         if fault := unsafe(url, remote):
             raise UserError(f"{url}: {fault}.")
@@ -96,12 +96,12 @@ def _download(remote: Remote, path: Path, show: bool, retries: int, timeout: flo
     if all(error.unreachable for _, error in failures):
         raise Offline(f"{remote.name} cannot be fetched, no address answers ({listed}). {_INSTEAD}")
     size = _size(beside(path, ".part"))
-    kept = f" Its first {size:,} bytes are kept: run this again to go on." if size else ""
+    kept = f" Its first {size:,} bytes are kept: run this again to continue." if size else ""
     raise UserError(f"{remote.name} cannot be fetched. {listed}.{kept}")
 
 
 def _from_address(url: str, remote: Remote, path: Path, show: bool, retries: int, timeout: float) -> None:
-    """The file from one address, in however many connections; Failed when it does not give it."""
+    """The file from one address, over as many connections as needed. Raises Failed if the address does not give it."""
     part, expected = beside(path, ".part"), _expected(path, remote)
     best, count, answered = _size(part), 0, False
     while True:
@@ -114,7 +114,8 @@ def _from_address(url: str, remote: Remote, path: Path, show: bool, retries: int
                 discard(path)
             if _size(part) >= best + PROGRESS:
                 best, count = _size(part), 0
-            if count >= retries or not answered:  # one that never answered will not in a minute: no waiting offline
+            # A server that has never answered will not answer in a minute: without network, do not wait.
+            if count >= retries or not answered:
                 raise Failed(str(error), unreachable=not answered) from error
             time.sleep(min(LONGEST_WAIT, max(error.wait, WAIT * 2**count)))
             count += 1
@@ -122,13 +123,13 @@ def _from_address(url: str, remote: Remote, path: Path, show: bool, retries: int
         discard(path)
         raise Failed(fault)
     sync(part)
-    _record(path, part, url)  # before the rename: a file without a record counts as put there by hand
+    _record(path, part, url)  # before the rename: a file without a record counts as one that the user put there
     os.replace(part, path)
     discard(path)
 
 
 def _expected(path: Path, remote: Remote) -> Remote:
-    """`remote` with what the first fetch recorded, where `remote` itself leaves it open."""
+    """`remote`; what it leaves open is taken from the record of the first fetch."""
     record = known_values(beside(path, _RECORD))
     size, sha256 = record.get("size"), record.get("sha256")
     if remote.sha256 or type(size) is not int or not isinstance(sha256, str) or remote.size not in (None, size):
@@ -148,7 +149,7 @@ def _fault(file: Path, path: Path, remote: Remote) -> str:
 
 
 def _record(path: Path, source: Path, url: str) -> None:
-    """Write name.sha256.json for the bytes that lie in `source`; an empty `url`: put there by hand."""
+    """Write name.sha256.json for the bytes in `source`. An empty `url` means that the user put the file there."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(beside(path, _RECORD), {"url": url, "size": _size(source), "sha256": _sha256(source), "date": now})
 
@@ -157,9 +158,9 @@ def _say_disk(path: Path, error: OSError) -> str:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return f"{path} cannot be read or written ({error}). Check the folder and its permissions."
     have, total = _size(beside(path, ".part")), known_values(beside(path, ".part.json")).get("size")
-    wanted = f"{total - have:,} of {total:,} bytes are still wanted" if isinstance(total, int) else "more is wanted"
+    missing = f"{total - have:,} of {total:,} bytes are still missing" if isinstance(total, int) else "more is to come"
     stays = f"The {have:,} bytes that came stay in {path.name}.part"
-    return f"{path}: the disk is full, {wanted}. {stays}: make room and run this again to go on."
+    return f"{path}: the disk is full, {missing}. {stays}: make room and run this again to continue."
 
 
 def _size(path: Path) -> int:

@@ -1,12 +1,12 @@
 """Your own parallel text as a checked corpus directory, from either of:
 
 * a directory with train, valid and test, in any form load_corpus reads (.tsv, plain pairs of files, .gz);
-* files that are not split yet: one .tsv a pair, named for it (all.fr-en.tsv.gz); two plain files, source first
+* files that are not split yet: one .tsv for each pair, named after it (all.fr-en.tsv.gz); two plain files, source first
   (all.fr all.en); translation memories (.tmx, .tmx.gz); Moses zips (fr-en.txt.zip, as OPUS has them). They are split by
   cluster (pmd_corpora.clusters): no held-out line, nor a near-copy, is trained on. Pairs that share enough lines
   get the same lines as valid and test.
 
-The pair of a .tmx or .zip is told by --pair, else by the name of the file (NAME.fr-en.tmx), else by what is inside.
+--pair names the pair of a .tmx or .zip; else the name of the file does (NAME.fr-en.tmx), else its content.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def build(
     source: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Check `inputs` (one split directory, or unsplit files), split if need be, write the corpus `out` and return it.
+    """Check `inputs` (one split directory, or unsplit files), split unsplit files, write the corpus `out`, return it.
 
-    `valid` and `test` are sentence pairs a language pair, for unsplit files; both shrink to a quarter of small texts.
-    `pairs` ("fr-en", source first): which to read from .tmx and .zip files. What is skipped there, and sides that do
-    not look like their language, are told on stderr. Raises UserError for whatever is wrong with the text (file:line
-    and remedy), for two sides that look swapped, or when the text is too small to be split.
+    `valid` and `test` are sentence pairs for each language pair of unsplit files; both shrink to a quarter of small
+    texts. `pairs` ("fr-en", source first): which to read from .tmx and .zip files. stderr names what is skipped there,
+    and sides that do not look like their language. Raises UserError for any fault of the text (file:line and remedy),
+    for two sides that look swapped, or if the text is too small to be split.
     """
     notes: list[str] = []
     if len(inputs) == 1 and Path(inputs[0]).is_dir():
         if pairs:
-            raise UserError(f"--pair is for .tmx and .zip files; in {inputs[0]} the names of the files tell the pairs.")
+            raise UserError(f"--pair is for .tmx and .zip files; in {inputs[0]} the file names give the pairs.")
         corpus = load_corpus(inputs[0])
         for pair in corpus.pairs:
             notes += check_sides(corpus.train[pair], pair, corpus.train[pair].name)
@@ -72,13 +72,13 @@ def build(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="local", description=__doc__, formatter_class=raw)
     parser.add_argument("inputs", nargs="+", type=Path, help="a split directory, or unsplit files")
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
     parser.add_argument("--pair", action="append", dest="pairs", default=[], metavar="SOURCE-TARGET",
-                        help="read this pair from the .tmx and .zip files; may be given again")  # fmt: skip
+                        help="read this pair from the .tmx and .zip files; may be given several times")  # fmt: skip
     parser.add_argument("--valid", type=int, default=500, help="pairs for validation, of unsplit files (default 500)")
     parser.add_argument("--test", type=int, default=500, help="pairs for testing, of unsplit files (default 500)")
     parser.add_argument("--seed", type=int, default=0, help="decides which lines are held out (default 0)")
@@ -118,13 +118,13 @@ def _read_all(inputs: Sequence[Path], pairs: Sequence[str]) -> tuple[dict[str, R
 
 
 def _group(inputs: Sequence[Path]) -> list[tuple[str | None, tuple[Path, ...]]]:
-    """Which files belong together, with their pair: one .tsv, or two plain files. None: the file itself tells it."""
+    """Which files belong together (one .tsv, or two plain files), with their pair; None if the pair is in the file."""
     groups: list[tuple[str | None, tuple[Path, ...]]] = []
     waiting: list[Path] = []
     for file in map(Path, inputs):
         if file.name.startswith(("valid.", "test.")) or file.is_dir():
-            raise UserError(f"{file}: text that is split already is given as one directory, alone: {file.parent}.")
-        known = [name for name, _ in groups if name]  # so that it is told before any is read
+            raise UserError(f"{file}: this text is split already. Give its directory alone: {file.parent}.")
+        known = [name for name, _ in groups if name]  # a pair given twice is refused before any file is read
         if tsv := _TSV.fullmatch(file.name):
             _refuse_again(tsv[1], known, file)
             groups.append((tsv[1], (file,)))
@@ -140,7 +140,7 @@ def _group(inputs: Sequence[Path]) -> list[tuple[str | None, tuple[Path, ...]]]:
             _refuse_again(pair, known, file)
             groups.append((pair, (waiting.pop(), file)))
     if waiting or not groups:
-        which = f"{waiting[0]}: its other side does not follow. " if waiting else ""
+        which = f"{waiting[0]}: the file of its other side must come next. " if waiting else ""
         raise UserError(f"{which}Give files named like all.fr-en.tsv, or two by two like all.fr all.en, source first, "
                         "or .tmx and .zip files.")  # fmt: skip
     return groups
@@ -152,7 +152,7 @@ def _refuse_again(pair: str, known: Collection[str], file: Path) -> None:
 
 
 def _split(texts: Mapping[str, Rows], valid: int, test: int, seed: int) -> Corpus:
-    """Split by cluster; the side that all pairs share, if one does, decides what "the same line" is."""
+    """Split by cluster. If all pairs share one side, that side decides which lines are the same."""
     sources, targets = ({pair.split("-")[side] for pair in texts} for side in (0, -1))
     turned = len(sources) == 1 < len(targets)
     pairs = {

@@ -1,10 +1,10 @@
 """Image captions (Multi30k), fr de cs into English: long-tailed training sets that share no caption between pairs.
 
-Each training image has one English caption and its translations. With all of them in every pair, English text (and its
+Each training image has one English caption and its translations. If every pair had all images, English text (and its
 meaning) would repeat across pairs; so every image goes to one pair at most: 16,000 to fr, 8,000 to de, 2,000 to cs.
-valid (`val`) and test (`test_2016_flickr`) are the same English lines for all pairs, so BLEU can be compared. Captions
-whose English, but for case, punctuation and numbers, is that of a held-out or of an earlier training caption are not
-trained on. Text is raw, not tokenised. For research only (CC BY-NC-SA 4.0): do not pass it on.
+valid (`val`) and test (`test_2016_flickr`) are the same English lines for all pairs, so BLEU can be compared. A caption
+is not trained on if its English is that of a held-out or of an earlier training caption, apart from case, punctuation
+and numbers. Text is raw, not tokenised. For research only (CC BY-NC-SA 4.0): do not pass it on.
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ def build(
     Args:
         source: a folder that holds train, val and test_2016_flickr as .en .fr .de .cs, packed (.gz) or not. Without it
             the twelve files (2 MB) are fetched into `downloads/multi30k` beside `out`.
-        sizes: training pairs a language, as in SIZES; a language that is not named has as many as there.
+        sizes: training pairs of each language; a language that is not named has those of SIZES.
         seed: decides which captions go to which pair. A pair keeps its captions when a later one's size changes.
         overwrite: replace another corpus in `out`.
 
     Raises:
-        UserError: no address answers, damaged files, unequal numbers of lines, too few captions, an unsuitable `out`.
+        UserError: no address answers, files are damaged or have unequal numbers of lines, there are too few captions,
+            or `out` is unsuitable.
     """
     wanted = _checked_sizes(sizes or {})
     if source is None:
@@ -95,7 +96,8 @@ def read_captions(folder: Path, split: str) -> list[Caption]:
     """The captions of one split, in the order of the files, with all languages.
 
     Tabs and characters that load_corpus refuses become spaces. A caption that is blank in some language is left out of
-    train, and is an error elsewhere. Raises UserError when a file is missing or damaged or has another number of lines.
+    train; in valid and test it is an error. Raises UserError if a file is missing or damaged, or if the files do not
+    have equally many lines.
     """
     stem = FILES[split]
     paths = {lang: _find(folder, f"{stem}.{lang}") for lang in LANGUAGES}
@@ -123,7 +125,7 @@ def choose(
 ) -> dict[str, list[Caption]]:
     """Disjoint random sets of training captions, `sizes[lang]` for each language, in the order of the files.
 
-    Raises UserError when fewer captions than the sum of the sizes are left beside the held-out and the repeated ones.
+    Raises UserError if fewer captions than the sum of the sizes remain without the held-out and the repeated ones.
     """
     seen = {sentence_key(caption["en"]) for caption in held}
     free = []
@@ -136,7 +138,7 @@ def choose(
         _say(f"train: {len(train) - len(free):,} captions with the English of a held-out or an earlier one left out")
     if sum(sizes.values()) > len(free):
         listed = ", ".join(f"{lang} {size:,}" for lang, size in sizes.items())
-        raise UserError(f"Only {len(free):,} captions may be trained on; {listed} are asked for. Ask for less (sizes).")
+        raise UserError(f"Only {len(free):,} captions may be trained on; you ask for {listed}. Ask for fewer (sizes).")
     order = random.Random(f"{seed} multi30k").sample(range(len(free)), len(free))
     chosen, start = {}, 0
     for lang, size in sizes.items():
@@ -146,11 +148,11 @@ def choose(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="multi30k", description=__doc__, formatter_class=raw)
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--source", type=Path, help="folder with the files of data/task1/raw, here already")
+    parser.add_argument("--source", type=Path, help="folder with the downloaded files of data/task1/raw")
     for lang, size in SIZES.items():
         parser.add_argument(f"--{lang}", type=int, default=size, help=f"training captions (default {size:,})")
     parser.add_argument("--seed", type=int, default=0, help="which captions go to which pair (default 0)")

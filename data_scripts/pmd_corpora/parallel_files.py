@@ -1,8 +1,8 @@
-"""Parallel text read from what people keep it in: .tsv, two plain files, TMX, Moses zip; and which side is which.
+"""Parallel text from the usual formats: .tsv, two plain files, TMX, Moses zip; and whether its sides are swapped.
 
-.tsv and plain files are your own text and must be sound line by line. TMX (the exchange format of translation
-memories) and Moses zips (as OPUS has them) are made by machines: there, a unit without text on one side is skipped and
-counted, inline codes are dropped, and white space of any kind becomes single spaces.
+.tsv and plain files are your own text, and every line must be sound. TMX (the exchange format of translation memories)
+and Moses zips (as OPUS has them) are made by machines. There, a unit without text on one side is skipped and counted,
+inline codes are dropped, and every run of white space becomes a single space.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029), " "
 _CODES = ("bpt", "ept", "ph", "it", "ut")  # TMX elements that hold the codes of a format, not text; `hi` holds text
 _CHUNK = 1 << 16
 
-_SAMPLE = 2_000  # lines that are looked at to tell the languages apart
-_FEW, _MANY = 20, 200  # with fewer lines nothing can be told; so many, and English without these words is none:
+_SAMPLE = 2_000  # lines that are read to tell the languages apart
+_FEW, _MANY = 20, 200  # fewer lines than 20 say nothing about a language; 200 without these words are not English:
 _ENGLISH = re.compile(r"\b(?:the|you|and|that|this|with|what|they|from|would|she|his|your)\b", re.IGNORECASE)
 _SCRIPTS = {
     code: re.compile(f"[{letters}]")
@@ -59,7 +59,7 @@ def one_line(text: str) -> str:
 def read_text(*files: Path) -> Rows:
     """The sentence pairs of one .tsv file, or of two plain files (source, target); any of them may be a .gz.
 
-    Raises UserError with file and line: unequal line counts, a blank or missing side, bytes that are no UTF-8.
+    Raises UserError with file and line: unequal line counts, a blank or missing side, bytes that are not UTF-8.
     """
     if len(files) == 1:
         rows = [line.split("\t") for line in _lines(files[0])]
@@ -78,10 +78,10 @@ def read_text(*files: Path) -> Rows:
 def read_tmx(path: Path, pairs: Sequence[str] = ()) -> Found:
     """The translation units of a .tmx or .tmx.gz file for each of `pairs` that it holds.
 
-    Without one of `pairs`, the pair in the name of the file counts (NAME.fr-en.tmx), else the two languages in it when
-    there are no more: first the `srclang` of its header, if that is one. Regions are dropped: en-US is en. Of several
-    variants in one language the first counts. Raises UserError with file:line for text that is no TMX, for entity
-    declarations (which can be made to fill the memory), and when the pair cannot be told.
+    If it holds none of `pairs`, the pair in the name of the file counts (NAME.fr-en.tmx), else the two languages of the
+    file, if there are only two; the `srclang` of its header is the source if it is one of them. Regions are dropped:
+    en-US is en. Of several variants in one language the first counts. Raises UserError with file:line for text that is
+    not TMX, for entity declarations (an attacker can fill the memory with them), and if the pair is unknown.
     """
     reader = _Tmx(path)
     units = list(reader.units())
@@ -99,9 +99,9 @@ def read_tmx(path: Path, pairs: Sequence[str] = ()) -> Found:
 def read_moses(path: Path, pairs: Sequence[str] = ()) -> Found:
     """The text of a Moses zip: for fr-en the members that end in .fr and .en, of which there must be one each.
 
-    All other members (LICENSE, README, .xml, .ids, .scores) are left alone. Which pairs: as in `read_tmx`; last of all,
-    the pair in the names of the members (NAME.en-fr.fr). OPUS orders the two languages by the alphabet, so for fr into
-    English name the file fr-en.txt.zip, or give the pair. Raises UserError with zip and member.
+    All other members (LICENSE, README, .xml, .ids, .scores) are ignored. The pairs are found as in `read_tmx`, and last
+    in the names of the members (NAME.en-fr.fr). OPUS orders the two languages alphabetically. So for fr into English,
+    name the file fr-en.txt.zip, or give the pair. Raises UserError with zip and member.
     """
     names = members(path)
     endings = {name: PurePosixPath(name).suffix[1:] for name in names}
@@ -115,7 +115,7 @@ def read_moses(path: Path, pairs: Sequence[str] = ()) -> Found:
             found = [name for name in names if endings[name] == lang]
             if len(found) != 1:
                 listed = ", ".join(found) or "none"
-                raise UserError(f"{path}: for {pair} one member must end in .{lang}, but: {listed}. Unpack it by hand.")
+                raise UserError(f"{path}: {pair} needs one member ending in .{lang}, but: {listed}. Unpack it by hand.")
             places.append(f"{path}:{found[0]}")
             with open_member(path, found[0]) as stream:
                 sides.append(list(text_lines(stream, places[-1])))
@@ -128,8 +128,8 @@ def read_moses(path: Path, pairs: Sequence[str] = ()) -> Found:
 def check_sides(rows: Sequence[tuple[str, str]], pair: str, where: str) -> list[str]:
     """Notes about a side that does not look like its language, by script (zh, ru, ...) and common words (en).
 
-    Raises UserError when each side looks like the language of the other. A guess from a sample: of under 20 lines
-    nothing is said.
+    Raises UserError if each side looks like the language of the other. This is a guess from a sample. Text of fewer
+    than 20 lines gives neither notes nor an error.
     """
     if len(rows) < _FEW:
         return []
@@ -190,7 +190,7 @@ class _Tmx:
         except LookupError as error:
             raise UserError(f"{self.path}:1: {error}. Save the file as UTF-8.") from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{self.path}: no sound gzip file ({error}). Fetch or pack it again.") from None
+            raise UserError(f"{self.path}: not a sound gzip file ({error}). Fetch or pack it again.") from None
         except OSError as error:
             raise UserError(f"{self.path} cannot be read ({error.strerror}). Check its name.") from None
         yield from self._taken()
@@ -206,7 +206,7 @@ class _Tmx:
         if not self._root:
             self._root = name
             if name != "tmx":
-                raise self._fail(f"the file begins with <{name}>, not <tmx>: it is something else. Fetch it again.")
+                raise self._fail(f"the file begins with <{name}>, not <tmx>: it is not a TMX file. Fetch it again.")
         if self._text is not None:
             self._inside_codes += bool(self._inside_codes or name in _CODES)
         elif name == "header":
@@ -216,7 +216,7 @@ class _Tmx:
         elif name == "tuv":
             self._lang = _primary(attributes.get("xml:lang") or attributes.get("lang", ""))
             if not self._lang:
-                raise self._fail("<tuv> without xml:lang: of which language is it? Add it.")
+                raise self._fail("<tuv> without xml:lang: its language is unknown. Add the attribute.")
         elif name == "seg":
             self._text = []
 
@@ -235,7 +235,7 @@ class _Tmx:
             self._text.append(text)
 
     def _entity(self, name: str, *rest: object) -> None:
-        raise self._fail(f"declares the entity {name!r}: such files are refused. Write its text out where it is used.")
+        raise self._fail(f"declares the entity {name!r}: such files are refused. Write its text where it is used.")
 
     def _unknown_entity(self, name: str, *rest: object) -> None:
         raise self._fail(f"the entity &{name}; is not defined in XML. Write the character itself.")
@@ -254,11 +254,11 @@ def _choose(path: Path, langs: Sequence[str], pairs: Sequence[str], default: str
     if default:
         return [default]
     cure = "Say which to read, source first: --pair fr-en. Or name the file for it, like NAME.fr-en" + path.suffix
-    raise UserError(f"{path}: it holds {', '.join(langs) or 'no language'}, so its pair cannot be told. {cure}.")
+    raise UserError(f"{path}: it holds {', '.join(langs) or 'no language'}, so its pair is unknown. {cure}.")
 
 
 def _usable(where: str, rows: Iterable[tuple[str, str]]) -> tuple[Rows, list[str]]:
-    """The pairs with text on both sides, neither of them endless, and how many were left out."""
+    """The pairs with text on both sides, neither of them too long, and notes with how many were left out."""
     kept: Rows = []
     skipped: Counter[str] = Counter()
     for row in rows:

@@ -5,15 +5,15 @@ Read from Tatoeba's weekly exports, one folder a language at https://downloads.t
     LLL/LLL_sentences.tsv.bz2    id TAB language TAB text, without header or quoting
     LLL/LLL-eng_links.tsv.bz2    id TAB id of an English translation
 
-LLL being eng (sentences only), fra, deu, cmn, tur, ron, est. These addresses were not tried from the machine on which
-this was written, which has no network; other public programs use the same ones. The exports have no published
-checksums and change every week: the same files and the same seed give the same text. A folder with these files
-(--source), packed or not, serves as well; so do, a language each, the files of manythings.org/anki: fra-eng/fra.txt,
-fra-eng.zip or fra.txt, `English TAB foreign TAB attribution` on each line.
+LLL is eng (sentences only), fra, deu, cmn, tur, ron or est. We had no network and did not try these addresses; other
+public programs use the same ones. The exports have no published checksums and change every week: the same files and the
+same seed give the same text. Instead, you can give a folder with these files (--source), packed or not. The files of
+manythings.org/anki also serve, one for each language: fra-eng/fra.txt, fra-eng.zip or fra.txt, with `English TAB
+foreign TAB attribution` on each line.
 
---easy makes a smaller set of 3 to 8 words whose English is in the 1,000 commonest words. Chinese stays as its authors
-wrote it, in traditional and in simplified characters: nothing is converted, so one sentence in both scripts counts as
-two lines. As translations of one English line they still fall on the same side of the split.
+--easy makes a smaller set: lines of 3 to 8 words whose English is in the 1,000 commonest words. Chinese stays as its
+authors wrote it, in traditional or in simplified characters. Nothing is converted, so one sentence in both scripts
+counts as two lines. As translations of one English line they are still on the same side of the split.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from pmd_lite.evaluation.tables import Cell, Table
 FULL = {"fr": 20_000, "de": 10_000, "zh": 5_000, "tr": 1_500, "ro": 600, "et": 300, "valid": 500, "test": 500}
 EASY = {"fr": 16_000, "de": 8_000, "zh": 3_000, "tr": 1_200, "ro": 500, "et": 150, "valid": 300, "test": 400}
 WORDS, EASY_WORDS = (3, 14), (3, 8)  # English words of a line
-VOCABULARY = 1_000  # commonest English words, of which the easy lines are made
+VOCABULARY = 1_000  # commonest English words; the easy lines have no others
 
 ADDRESSES = ("https://downloads.tatoeba.org/exports/per_language",)
 CREDITS = "attributions.txt.gz"
@@ -54,7 +54,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _OTHER = "another translation of the same English"
 _HARD = "not easy"
 _ASTRAY = "links to no sentence"
-_judge = clean_pair.__wrapped__  # without its cache: here no pair comes twice, and there are over a million
+_judge = clean_pair.__wrapped__  # without its cache: no pair comes twice here, and there are over a million
 
 
 def build(
@@ -74,18 +74,19 @@ def build(
         easy: short lines of common words.
         source: a folder with the files (see the top of this file). Without it, they are fetched into
             `downloads/tatoeba` beside `out`; the English one is the largest.
-        direction: m2o writes pairs into English, o2m out of it.
+        direction: m2o writes pairs into English, o2m pairs out of English.
         seed: decides which lines are held out and which are trained on.
-        sizes: training pairs a language and held-out lines, as in FULL or EASY; what is not named is as there. Where
-            there are fewer, all are taken; the held-out lines are a quarter of a language's clusters at most.
-        languages: some of LANGUAGES, when `source` does not hold them all.
+        sizes: training pairs of each language, and held-out lines; those that are not named are as in FULL or EASY. If
+            there are fewer pairs, all are taken. At most a quarter of a language's clusters is held out.
+        languages: some of LANGUAGES, if `source` does not hold them all.
         overwrite: replace another corpus in `out`.
 
     Raises:
-        UserError: no network, missing or damaged files (file:line), too few sentences, an unsuitable `out`.
+        UserError: there is no network, files are missing or damaged (file:line), there are too few sentences, or `out`
+            is unsuitable.
     """
     if direction not in ("m2o", "o2m"):
-        raise UserError(f"direction {direction!r}: it is m2o (into English) or o2m (out of English).")
+        raise UserError(f"direction {direction!r}: choose m2o (into English) or o2m (out of English).")
     wanted = _checked_sizes(EASY if easy else FULL, sizes or {})
     langs = _checked_languages(languages)
     folder = _fetch_all(langs, Path(out)) if source is None else Path(source)
@@ -110,10 +111,10 @@ def build(
 
 
 def collect(files: Files) -> tuple[dict[str, list[Pair]], dict[str, Counter[str]]]:
-    """The clean pairs of each language, one translation of each English sentence, and what was left out why.
+    """The clean pairs of each language, one translation of each English sentence; counts of what was left out, and why.
 
-    The first translation in the file counts. Text is changed as little as possible (`tidy`); pmd_corpora.cleaning
-    only says which pairs are no sentences or no translations.
+    The first translation in the file counts. Text is changed as little as possible (`tidy`). pmd_corpora.cleaning only
+    decides which pairs are not sentences, or not translations of each other.
     """
     pairs: dict[str, list[Pair]] = {}
     counts: dict[str, Counter[str]] = {}
@@ -138,13 +139,13 @@ def collect(files: Files) -> tuple[dict[str, list[Pair]], dict[str, Counter[str]
 
 
 def tidy(text: str, lang: str) -> str:
-    """The text in NFC with single spaces, nothing else; in Romanian, s and t with the comma below, not the cedilla."""
+    """The text in NFC with single spaces; in Romanian, s and t with the comma below, not the cedilla."""
     line = one_line(unicodedata.normalize("NFC", text))
     return line.translate(_COMMA) if lang == "ro" else line
 
 
 def keep_easy(pairs: dict[str, list[Pair]], counts: Mapping[str, Counter[str]]) -> None:
-    """Leave only pairs with 3 to 8 English words, all of them among the commonest of all different English lines."""
+    """Keep only pairs with 3 to 8 English words, all of them among the commonest of all different English lines."""
     lines = {pair.english for found in pairs.values() for pair in found}
     seen = Counter(word for line in lines for word in _words(line))
     common = set(sorted(seen, key=lambda word: (-seen[word], word))[:VOCABULARY])
@@ -195,7 +196,7 @@ def attribution(used: Sequence[Path], folder: Path, table: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="tatoeba6", description=__doc__, formatter_class=raw)
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
@@ -227,7 +228,7 @@ def _fetch_all(langs: Sequence[str], out: Path) -> Path:
         try:
             fetch(remote, folder)
         except Offline as error:
-            raise Offline(f"{error} Or fetch the files elsewhere and give their folder: --source.") from error
+            raise Offline(f"{error} Or fetch the files on another machine and give their folder: --source.") from error
     return folder
 
 
@@ -264,7 +265,10 @@ def _credits(cut: Cut, direction: str) -> bytes:
 
 
 def _write(corpus: Corpus, out: Path, text: str, credits: bytes, overwrite: bool) -> None:
-    """The corpus with ATTRIBUTION.md, then our attributions.txt.gz, which write_corpus would take for a stranger's."""
+    """Write the corpus with ATTRIBUTION.md, then our attributions.txt.gz.
+
+    write_corpus refuses files that it does not know, so an earlier attributions.txt.gz of ours is taken away before.
+    """
     place, about = out / CREDITS, out / ATTRIBUTION
     ours = place.is_file() and about.is_file() and about.read_bytes().startswith(TITLE.encode())
     previous = place.read_bytes() if ours else None
@@ -277,7 +281,7 @@ def _write(corpus: Corpus, out: Path, text: str, credits: bytes, overwrite: bool
         try:
             write_with_attribution(corpus, out, text, overwrite)
         except BaseException:
-            if previous is not None and about.is_file():  # alone it would be a stranger's file to the next run
+            if previous is not None and about.is_file():  # without ATTRIBUTION.md the next run would refuse it
                 place.write_bytes(previous)
             raise
         temporary.replace(place)

@@ -1,7 +1,7 @@
-"""Sentence pairs out of Tatoeba's own exports, or out of the files that manythings.org makes of them.
+"""Sentence pairs from Tatoeba's own exports, or from the files that manythings.org makes of them.
 
-The formats are described at the top of tatoeba6.py. Everything is streamed but the text of one language and the English
-sentences that are linked to.
+The top of tatoeba6.py describes the formats. Memory holds the text of one language and the English sentences that are
+linked to; all else is streamed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class _Export(NamedTuple):
 
 
 class Files:
-    """The files for some languages in a folder: exports where they are, else those of manythings.org.
+    """The files for some languages in a folder: the exports if they are there, else the files of manythings.org.
 
-    `astray` counts, once a language is read, its links to sentences that are not there: files of different weeks
-    disagree a little. Raises UserError naming the languages without files.
+    `astray` counts, for each language that was read, its links to sentences that are absent: files of different weeks
+    disagree a little. Raises UserError with the names of the languages without files.
     """
 
     def __init__(self, folder: Path, langs: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class Files:
             code = LANGUAGES[missing[0]]
             raise UserError(
                 f"{folder} holds no text for {', '.join(missing)}: put eng_sentences.tsv.bz2, {code}_sentences.tsv.bz2 "
-                f"and {code}-eng_links.tsv.bz2 there, or {code}-eng/{code}.txt. Or do without it: --languages."
+                f"and {code}-eng_links.tsv.bz2 there, or {code}-eng/{code}.txt. Or leave it out with --languages."
             )
 
     @property
@@ -63,7 +63,7 @@ class Files:
         return sorted(paths | ({self._english} if exports and self._english else set()))
 
     def read(self, lang: str) -> Iterator[Raw]:
-        """English, foreign and attribution of each pair. Raises UserError with file and line for whatever is wrong."""
+        """English, foreign and attribution of each pair. Raises UserError with file and line for any fault."""
         found = self._found[lang]
         if isinstance(found, Path):
             yield from _read_anki(found, lang)
@@ -77,7 +77,7 @@ class Files:
                 self.astray[lang] += 1
 
     def _linked_english(self) -> dict[int, str]:
-        """id -> English sentence, for those that any of the languages links to: a fraction of all there are."""
+        """id -> English sentence, for the sentences that any of the languages links to: a fraction of all of them."""
         if self._hub is None:
             exports = [found for found in self._found.values() if isinstance(found, _Export)]
             linked = {int(row[1]) for export in exports for row in _rows(export.links, 2)}
@@ -94,7 +94,7 @@ def _read_sentences(path: Path, code: str, wanted: set[int] | None = None) -> di
     found = {}
     for number, (key, language, text) in enumerate(_rows(path, 3), 1):
         if language != code:
-            raise UserError(f"{path}:{number}: a sentence in {language!r}, not in {code!r}: it is another file.")
+            raise UserError(f"{path}:{number}: a sentence in {language!r}, not in {code!r}: this is the wrong file.")
         if wanted is None or int(key) in wanted:
             found[int(key)] = text
     return found
@@ -112,7 +112,7 @@ def _rows(path: Path, columns: int) -> Iterator[list[str]]:
 
 
 def _read_anki(path: Path, lang: str) -> list[Raw]:
-    """A file of manythings.org; those of before 2018 or so have no attribution, the third column."""
+    """The rows of a file of manythings.org; files older than about 2018 lack the third column, the attribution."""
     pairs = []
     for number, line in enumerate(_lines(path, f"{LANGUAGES[lang]}.txt"), 1):
         row = line.split("\t")
@@ -125,7 +125,7 @@ def _read_anki(path: Path, lang: str) -> list[Raw]:
 
 
 def _lines(path: Path, member: str = "") -> Iterator[str]:
-    """The lines of a plain, .bz2 or .zip file. A web page in its place (of a login, of an error) is told as such."""
+    """The lines of a plain, .bz2 or .zip file. If it is a web page (a login, an error), the UserError says so."""
     with _open(path, member) as stream:
         if path.suffix == ".zip":
             yield from text_lines(stream, f"{path}:{member}")

@@ -1,20 +1,21 @@
-"""TED talks: eight languages and English, cut out of the 60-language corpus of Qi et al. (2018) with its own splits.
+"""TED talks: eight languages and English, cut from the 60-language corpus of Qi et al. (2018) with its own splits.
 
-`diverse` is TED-8-Diverse, the set of the paper (bs mr hi mk el bg fr ko); `related` is that of MultiDDS (az be gl sk,
-each beside a larger relative: tr ru pt cs). Pairs are named by the corpus' own codes, such as bs-en; the paper writes
-bos, mar, hin, mkd, ell, bul, fra, kor. The files come from their site, else from the copy on the Hugging Face Hub (half
-as large again, and it needs pyarrow), else from `source`: the archive, or a folder of .tsv or of .parquet files.
+`diverse` is TED-8-Diverse, the set of the paper (bs mr hi mk el bg fr ko). `related` is the set of MultiDDS (az be gl
+sk, each beside a larger relative: tr ru pt cs). Pairs are named by the corpus' own codes, such as bs-en; the paper
+writes bos, mar, hin, mkd, ell, bul, fra, kor. The files come from `source` if it is given: the archive, or a folder of
+.tsv or of .parquet files. Otherwise they come from their own site; if that fails, from the copy on the Hugging Face Hub
+(half as large again, and it needs pyarrow).
 
 What to know about this text:
 
 * It is Moses-tokenised ("I don &apos;t know .") and stays so, as the papers used it. BLEU on it is BLEU of tokenised
-  text: not comparable with sacreBLEU on detokenised text. Korean as target needs `pip install "sacrebleu[ko]"`,
-  or `--tokenize 13a`, which the paper's Korean column has very likely.
+  text, and cannot be compared with sacreBLEU on detokenised text. Korean as target needs `pip install
+  "sacrebleu[ko]"`, or `--tokenize 13a`, with which the paper's Korean column was very likely scored.
 * TED's licence is CC BY-NC-ND: use it for research, do not pass it on, changed or unchanged.
-* A missing translation is written `__NULL__`, or `_ _ NULL _ _` where the tokenizer went over it, also in the middle of
-  a sentence of which a part is missing. Such sentences are left out; one with the word NULL in it is not.
-* Short lines ("Thank you .") recur. Training pairs that are test pairs of the same languages too are left out, since no
-  corpus with them can be loaded; all other repetitions stay, and are reported.
+* A missing translation is written `__NULL__`, or `_ _ NULL _ _` if the tokenizer has split it. The mark may stand in
+  the middle of a sentence of which a part is missing. Such sentences are left out; sentences with the word NULL stay.
+* Short lines ("Thank you .") recur. A training pair that is also a test pair of the same languages is left out, because
+  load_corpus refuses such a corpus. All other repetitions stay, and are reported.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Rows = list[tuple[str, str]]  # (foreign, English)
 DIVERSE = {
     "ko": 205_640, "fr": 192_304, "bg": 174_444, "el": 134_327, "mk": 25_335, "hi": 18_798, "mr": 9_840, "bs": 5_664,
 }  # fmt: skip
-# No published numbers at hand. MultiDDS's Portuguese set is said to have about 185 thousand pairs: more than the column
-# "pt" (Portugal) holds, so it may have been "pt-br".
+# We have no published numbers. MultiDDS's Portuguese set is said to have about 185 thousand pairs. The column "pt"
+# (Portugal) holds fewer, so the set may have been "pt-br".
 RELATED = ("tr", "ru", "pt", "cs", "sk", "gl", "az", "be")
 CODES: dict[str, tuple[str, ...]] = {"diverse": tuple(DIVERSE), "related": RELATED}
-# Pairs of valid and test in MultiDDS's table, from memory: a difference is worth a look, not an error.
+# Pairs of valid and test in MultiDDS's table, from memory: a difference is reported, and is not an error.
 HELD_OUT = {
     "bs": (474, 463), "mr": (767, 1_090), "hi": (854, 1_243), "mk": (640, 438), "el": (3_344, 4_433),
     "bg": (4_082, 5_060), "fr": (4_320, 4_866), "ko": (4_441, 5_637),
@@ -71,7 +72,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what load_corpus re
 
 @dataclass
 class Found:
-    """One split: the pairs of each language in the order of the talks, the rows read, and what was met on the way."""
+    """One split: the pairs of each language in the order of the talks, the number of rows, and notes about the text."""
 
     pairs: dict[str, Rows]
     rows: int = 0
@@ -93,15 +94,16 @@ def build(
     Args:
         which: the eight languages.
         direction: many-to-one (into English) or one-to-many.
-        source: files that are here already: the archive, or a folder with its three .tsv files or with .parquet files
-            (a download tree of the Hub's copy). Without it they are fetched into `downloads` beside `out`.
-        seed: not used, the splits are those of the corpus; it is here because every script takes one.
+        source: files that you have downloaded: the archive, or a folder with its three .tsv files or with .parquet
+            files (a download tree of the Hub's copy). Without it they are fetched into `downloads` beside `out`.
+        seed: not used, because the splits are those of the corpus; every script takes this argument.
         overwrite: replace another corpus in `out`.
-        strict: False goes on, with a line on stderr, where lines of a .tsv lack columns or where the numbers of rows
-            or training pairs differ from the published ones.
+        strict: if False, the script only prints a line on stderr and continues when lines of a .tsv lack columns, or
+            when the numbers of rows or training pairs differ from the published ones.
 
     Raises:
-        UserError: no address answers, damaged files, other columns or numbers than published, an unsuitable `out`.
+        UserError: no address answers, files are damaged, columns or numbers are not the published ones, or `out` is
+            unsuitable.
     """
     if which not in CODES or direction not in ("m2o", "o2m"):
         raise UserError(f"which={which!r}, direction={direction!r}: choose diverse or related, and m2o or o2m.")
@@ -122,7 +124,7 @@ def build(
     table = summary(found, which)
     _drop_test_pairs(found)
     texts = {_name(code, direction): {s: _turned(found[s].pairs[code], direction) for s in SPLITS} for code in codes}
-    # strict=False: what is left to refuse (zero-width characters alone, endless lines) is dropped and reported.
+    # strict=False: lines that are still unsound (only zero-width characters, endless lines) are dropped and reported.
     corpus = Corpus.from_texts(f"ted8-{which}", texts, licence=LICENCE, source=SOURCE, strict=False)
     write_with_attribution(corpus, Path(out), f"{SOURCE}.\n\nLicence: {LICENCE}.\n\n{table}\n", overwrite)
     for line in (*corpus.warnings, "", table):
@@ -131,7 +133,7 @@ def build(
 
 
 def collect(rows: Iterable[Cells], codes: Sequence[str]) -> Found:
-    """The sentence pairs of each language with English, without those where a side is missing or blank.
+    """The sentence pairs of each language with English, without pairs of which a side is missing or blank.
 
     Characters that load_corpus refuses (line separators, control characters, tabs) become spaces; nothing else changes.
     """
@@ -156,7 +158,7 @@ def collect(rows: Iterable[Cells], codes: Sequence[str]) -> Found:
 
 
 def differences(found: Mapping[str, Found], which: str) -> list[str]:
-    """Where the numbers of rows, or of training pairs, are not the published ones: expected and found."""
+    """A line for each number of rows or training pairs that is not the published one: expected and found."""
     lines = [
         f"{split}: {ROWS[split]:,} rows expected, {one.rows:,} found"
         for split, one in found.items()
@@ -175,7 +177,7 @@ def differences(found: Mapping[str, Found], which: str) -> list[str]:
 
 
 def summary(found: Mapping[str, Found], which: str) -> str:
-    """A Markdown table of the pairs there are in the files, beside the numbers that were expected."""
+    """A Markdown table of the numbers of pairs in the files, beside the numbers expected."""
     lines = ["| language | train | valid | test | expected |", "| --- | --: | --: | --: | --- |"]
     for code in CODES[which]:
         counts = [len(found[split].pairs[code]) for split in SPLITS]
@@ -186,15 +188,15 @@ def summary(found: Mapping[str, Found], which: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="ted8", description=__doc__, formatter_class=raw)
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
     parser.add_argument("--which", choices=sorted(CODES), default="diverse", help="languages (default diverse)")
     parser.add_argument("--direction", choices=("m2o", "o2m"), default="m2o", help="into (default) or out of English")
-    parser.add_argument("--source", type=Path, help="archive, or folder of .tsv or .parquet files, here already")
-    parser.add_argument("--seed", type=int, default=0, help="without effect: the splits are the corpus' own")
-    parser.add_argument("--no-strict", dest="strict", action="store_false", help="go on where numbers differ")
+    parser.add_argument("--source", type=Path, help="downloaded archive, or folder of .tsv or .parquet files")
+    parser.add_argument("--seed", type=int, default=0, help="has no effect: the corpus has splits of its own")
+    parser.add_argument("--no-strict", dest="strict", action="store_false", help="continue if numbers differ")
     parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
     args = vars(parser.parse_args(argv))
     try:

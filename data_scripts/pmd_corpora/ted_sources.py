@@ -1,4 +1,4 @@
-"""Where the 60-language TED corpus lies, and its rows out of each form it comes in; `ted8.py` makes pairs of them."""
+"""Where to find the 60-language TED corpus, and readers for each form of it; `ted8.py` makes pairs of its rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pmd_lite.errors import UserError
 
 Cells = dict[str, str]  # code -> sentence; a code may be absent
 
-# Size and sha256 as Hugging Face's and TensorFlow Datasets' lists of checksums have them.
+# Size and sha256 are from the lists of checksums of Hugging Face and TensorFlow Datasets.
 ARCHIVE = Remote(
     ("http://phontron.com/data/ted_talks.tar.gz", "http://www.phontron.com/data/ted_talks.tar.gz"),
     "ted_talks.tar.gz",
     352_222_045,
     "03457b9ebc6d60839f1a48c5a03c940266aff78b81fcda4c6d9e2a5a7fb670ae",
 )
-# The commit is that of the branch refs/convert/parquet; such commits may vanish, the branch stays.
+# The commit is that of the branch refs/convert/parquet. Such a commit may vanish; the branch stays.
 _HUB = "https://huggingface.co/datasets/neulab/ted_multi/resolve"
 _REVISIONS = ("de61be957e71348e29076a9e76ed4f3b02c87e43", "refs%2Fconvert%2Fparquet")
 _SHARDS = ("train/0000", "train/0001", "validation/0000", "test/0000")
@@ -37,7 +37,7 @@ _HUB_SPLITS = {"train": "train", "valid": "validation", "test": "test"}
 
 
 def download(folder: Path) -> Path:
-    """The archive, or the folder of the Hub's .parquet files when its site does not give it. Raises UserError."""
+    """The archive; if its site does not give it, the folder of the Hub's .parquet files. Raises UserError."""
     try:
         return fetch(ARCHIVE, folder)
     except UserError as error:
@@ -54,7 +54,7 @@ def download(folder: Path) -> Path:
 def read_split(source: Path, split: str, codes: Sequence[str], strict: bool = True) -> Iterator[Cells]:
     """The rows of one split (train, valid, test) from the archive, or from a folder of .tsv or of .parquet files.
 
-    Raises UserError when `source` holds no such file, and for whatever is wrong with the file (see the two readers).
+    Raises UserError if `source` holds no such file, and for any fault of the file (see the two readers).
     """
     name = f"all_talks_{_PARTS[split]}.tsv"
     if not source.is_dir():
@@ -67,7 +67,7 @@ def read_split(source: Path, split: str, codes: Sequence[str], strict: bool = Tr
         with found[0].open("rb") as stream:
             yield from tsv_rows(text_lines(stream, str(found[0])), str(found[0]), codes, strict)
     else:
-        # train/0000.parquet, train-0000.parquet and ted_multi-train-00000-of-00002.parquet were all in use.
+        # The Hub has used all of train/0000.parquet, train-0000.parquet, ted_multi-train-00000-of-00002.parquet.
         word = re.compile(rf"(^|[/_-]){_HUB_SPLITS[split]}([/._-]|$)")
         shards = [p for p in sorted(source.rglob("*.parquet")) if word.search(p.relative_to(source).as_posix())]
         if not shards:
@@ -79,10 +79,10 @@ def read_split(source: Path, split: str, codes: Sequence[str], strict: bool = Tr
 
 
 def tsv_rows(lines: Iterable[str], where: str, codes: Sequence[str], strict: bool = True) -> Iterator[Cells]:
-    """Rows of the tab-separated form: a header with talk_name and 60 codes, no quoting whatever.
+    """Rows of the tab-separated form: a header with talk_name and 60 codes; quotes have no special meaning.
 
-    Raises UserError when the header lacks a code, or for a line with another number of columns (a file cut short ends
-    in one); without `strict` such lines are left out.
+    Raises UserError if the header lacks a code, or if a line has another number of columns than the header (as the last
+    line of a file that was cut short); without `strict` such lines are left out.
     """
     numbered = enumerate(lines, 1)
     header = next(numbered, (1, ""))[1].split("\t")
@@ -90,13 +90,13 @@ def tsv_rows(lines: Iterable[str], where: str, codes: Sequence[str], strict: boo
     if missing := [code for code in wanted if code not in header]:
         raise UserError(
             f"{where}:1: no column {', '.join(missing)}; the line begins {header[0][:40]!r}. This is not the file "
-            "of the 60-language TED corpus, or not all of it: fetch it again."
+            "of the 60-language TED corpus, or it is incomplete: fetch it again."
         )
     at = {code: header.index(code) for code in wanted}
     for number, line in numbered:
         cells = line.split("\t")
         if len(cells) != len(header):
-            message = f"{where}:{number}: {len(cells)} columns where the header has {len(header)}"
+            message = f"{where}:{number}: {len(cells)} columns, but the header has {len(header)}"
             if strict:
                 raise UserError(f"{message}. Fetch the file again, or leave such lines out with --no-strict.")
             _say(f"{message}: left out")
@@ -105,9 +105,9 @@ def tsv_rows(lines: Iterable[str], where: str, codes: Sequence[str], strict: boo
 
 
 def parquet_rows(files: Sequence[Path]) -> Iterator[Cells]:
-    """Rows of the Hub's form: `translations` holds two lists, `language` and `translation`; a missing one is absent.
+    """Rows of the Hub's form: `translations` holds two lists, `language` and `translation`, of the languages present.
 
-    Raises UserError without pyarrow, or for files that are damaged or have another schema.
+    Raises UserError if pyarrow is missing, or if files are damaged or have another schema.
     """
     try:
         from pyarrow import parquet
@@ -123,7 +123,7 @@ def parquet_rows(files: Sequence[Path]) -> Iterator[Cells]:
                     yield dict(zip(row["language"], row["translation"], strict=True))
         except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's own errors are among these
             why = str(error).partition("\n")[0]
-            raise UserError(f"{file}: no sound parquet file of ted_multi ({why}). Fetch it again.") from error
+            raise UserError(f"{file}: not a sound parquet file of ted_multi ({why}). Fetch it again.") from error
 
 
 def _say(line: str) -> None:

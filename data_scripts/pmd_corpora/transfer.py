@@ -1,4 +1,4 @@
-"""One connection: the rest of a remote file into name.part, as far as the server lets it come. See fetch.py."""
+"""One connection: append the rest of a remote file to name.part, or as much of it as the server sends. See fetch.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from pmd_lite.disk import write_json
 
 _CHUNK = 1 << 18
-_HEAD = 512  # bytes that are enough to know a web page
+_HEAD = 512  # bytes that are enough to recognise a web page
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)\b", re.IGNORECASE)
 _PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zip")
@@ -29,13 +29,13 @@ _BUSY = (408, 425, 429)  # beside 5xx: the same request may be granted later
 class Remote:
     """One file that several addresses hold.
 
-    Where the content behind an address may change, put a revision into the address, and into `name` or the folder.
+    If the content behind an address may change, put a revision into the address, and into `name` or the folder.
     """
 
     urls: tuple[str, ...]
-    """Mirrors, tried in this order. https; http where `sha256` is given, and for this machine."""
+    """Mirrors, tried in this order. https; http only if `sha256` is given, or from this machine."""
     name: str
-    """Of the file on disk, without a folder."""
+    """Name of the file on disk, without a folder."""
     size: int | None = None
     """Bytes."""
     sha256: str | None = None
@@ -51,9 +51,9 @@ class Failed(Exception):
 
 
 class Broken(Exception):
-    """It may work the next time: go on, after `wait` seconds at least. `connected`: the server answered.
+    """The connection broke, and the next one may work: try again after at least `wait` seconds.
 
-    `stale`: what is there of the file does not belong to what the server has now.
+    `connected`: the server answered. `stale`: the bytes in name.part do not belong to what the server has now.
     """
 
     def __init__(self, why: str, wait: float = 0.0, connected: bool = True, stale: bool = False) -> None:
@@ -64,8 +64,8 @@ class Broken(Exception):
 def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -> None:
     """Append to name.part what it lacks; returns when it has all bytes. Raises Failed, Broken, and OSError of the disk.
 
-    name.part is gone on with only if name.part.json says that its bytes came from this address, and the server that
-    the file is the same still: by its ETag, its date and its length.
+    name.part is continued only if name.part.json says that its bytes came from this address, and if the server says
+    that the file is still the same, by its ETag, its date and its length.
     """
     part = beside(path, ".part")
     known = known_values(beside(path, ".part.json"))
@@ -91,13 +91,13 @@ def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -
         first = _first(response, remote)
         if not more:
             start = 0
-            discard(path)  # before the new .part.json: it would vouch for the old bytes
+            discard(path)  # before the new .part.json is written, which must not describe the old bytes
             write_json(beside(path, ".part.json"), seen)
         _copy(first, response, part, start, total, show)
 
 
 def unsafe(url: str, remote: Remote) -> str:
-    """Why the address is not asked, or nothing."""
+    """Why this address is not used, or ""."""
     parts = urlsplit(url)
     if not url.isascii() or re.search(r"[\x00-\x20]", url):
         return "an address has no spaces and no letters beyond ASCII; write them as %20 and so on"
@@ -107,7 +107,7 @@ def unsafe(url: str, remote: Remote) -> str:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects (a file host often answers with the address of its store), to safe addresses only."""
+    """Follows redirects to safe addresses only (a file host often answers with the address of its storage)."""
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
@@ -128,7 +128,7 @@ def _open(request: urllib.request.Request, remote: Remote, timeout: float) -> An
     except urllib.error.HTTPError as error:
         error.close()
         why = f"HTTP {error.code} {error.reason}"
-        if error.code == 416:  # the file is shorter now than what is there of it
+        if error.code == 416:  # the remote file is now shorter than name.part
             raise Broken(why, stale=True) from error
         if error.code in _BUSY or error.code >= 500:
             after = error.headers.get("Retry-After") or ""
@@ -143,42 +143,42 @@ def _open(request: urllib.request.Request, remote: Remote, timeout: float) -> An
 
 
 def _total(response: Any, remote: Remote) -> int | None:
-    """Bytes of the file that begins here; None where the server marks its end in another way than by a length."""
+    """Length in bytes of the file that the server sends; None if it marks the end otherwise than by a length."""
     length = response.headers.get("Content-Length", "")
     total = int(length) if length.isdecimal() else None
     if total is None and not response.chunked and remote.size is None and not remote.sha256:
-        raise Failed("the server does not say how long the file is, so that a cut would go unnoticed")
+        raise Failed("the server does not say how long the file is, so a file cut short would look complete")
     if None not in (total, remote.size) and total != remote.size:
         raise Failed(f"expected {remote.size:,} bytes, the server has {total:,}")
     return total
 
 
 def _resumed_total(response: Any, start: int) -> int:
-    """Bytes of the whole file of which a part from `start` on comes."""
+    """Length in bytes of the whole file, when the server sends the part from `start` on."""
     header = response.headers.get("Content-Range", "")
     found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", header.strip())
     if not start:
-        raise Failed(f"the server sends a part of the file ({header}) where all of it was asked for")
+        raise Failed(f"the server sends a part of the file ({header}), but we asked for all of it")
     if not found or int(found[1]) != start:
-        raise Broken(f"byte {start:,} and on were asked for, the server answers {header!r}", stale=True)
+        raise Broken(f"we asked for the bytes from {start:,} on, and the server answers {header!r}", stale=True)
     return int(found[2]) + 1 if found[3] == "*" else int(found[3])
 
 
 def _first(response: Any, remote: Remote) -> bytes:
-    """The first bytes, once they look like the file; Failed for a web page or an unknown encoding."""
+    """The first bytes, if they look like the file. Raises Failed for a web page or an unknown encoding."""
     first = _receive(response, _HEAD, whole=True)
     if not remote.name.lower().endswith((".html", ".htm")):
         looks = response.status != 206 and _HTML.match(first)
         if looks or response.headers.get_content_type() == "text/html":
-            raise Failed("a web page (HTML) came instead of the file: an error, a notice or a form to log in, perhaps")
+            raise Failed("a web page (HTML) came instead of the file: perhaps an error, a notice or a login form")
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity" and not remote.name.lower().endswith(_PACKED):  # some servers announce a .gz like this
-        raise Failed(f"sent in the encoding {encoding!r}, which was not asked for")
+        raise Failed(f"sent in the encoding {encoding!r}, which we did not ask for")
     return first
 
 
 def _receive(response: Any, most: int, whole: bool = False) -> bytes:
-    """`most` bytes if `whole` (fewer where the body ends), else what has come of them; nothing after the end."""
+    """`most` bytes if `whole` (fewer if the body ends), else those of them that have arrived; b"" after the end."""
     try:
         return response.read(most) if whole else response.read1(most)
     except (OSError, http.client.HTTPException) as error:
@@ -186,8 +186,8 @@ def _receive(response: Any, most: int, whole: bool = False) -> bytes:
 
 
 def _copy(chunk: bytes, response: Any, part: Path, start: int, total: int | None, show: bool) -> None:
-    """The first bytes and all that follow, appended to name.part."""
-    have, silent = start, None if show else True  # None: only on a terminal
+    """Append the first bytes, and all that follow, to name.part."""
+    have, silent = start, None if show else True  # None: tqdm shows the bar on a terminal only
     with (
         open(part, "ab") as file,
         tqdm(total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=silent) as bar,
@@ -207,12 +207,12 @@ def _why(error: Exception) -> str:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file of that ending that belongs to `path`."""
+    """The path of the file beside `path` that has this ending."""
     return path.with_name(path.name + ending)
 
 
 def discard(path: Path) -> None:
-    """Delete name.part and what is known about it."""
+    """Delete name.part and name.part.json."""
     beside(path, ".part").unlink(missing_ok=True)
     beside(path, ".part.json").unlink(missing_ok=True)
 

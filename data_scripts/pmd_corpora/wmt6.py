@@ -1,16 +1,16 @@
-"""WMT-6, the larger corpus of the paper: fr de zh et ro tr into English, 4,995,000 training pairs, out of WMT's text.
+"""WMT-6, the larger corpus of the paper: fr de zh et ro tr into English, 4,995,000 training pairs, from WMT's text.
 
 The authors' own subset is not public, so this is another one of the same sizes: a seeded sample of parquet row groups
-over the whole training text of each pair, cleaned, without repeated pairs, without any line of a dev or test set, cut
-to the exact size. About 2 GB are read at full size, more if the row groups, whose size nobody here could look up, are
-so large that a few of each shard are too many; `--scale 0.01` makes a corpus for one night of a CPU.
+over the whole training text of each pair. It is cleaned, has no repeated pairs and no line of a dev or test set, and is
+cut to the exact size. About 2 GB are read at full size. We could not look up the size of the row groups: if a few of
+each shard hold more than is needed, more is read. `--scale 0.01` makes a corpus for one night of a CPU.
 
-Interrupt it at will, the same command goes on: what is finished lies in a folder of its own beside the corpus (OUT.work
-unless --work is given; it may be deleted afterwards), and no row group in there is read twice. The same commits, sizes
+You may interrupt the script: the same command continues. Finished pieces are in a folder beside the corpus (OUT.work
+unless --work is given; you may delete it afterwards), and no row group in there is read twice. The same commits, sizes
 and seed give the same bytes. Needs requirements-download.txt.
 
-Memory: one row group, and about 60 bytes for each pair of one language when repeated pairs are looked for (200 MB for
-French). The text itself stays on disk; the corpus is checked by load_corpus and written by write_corpus from there.
+Memory: one row group; for the search for repeated pairs, about 60 bytes for each pair of one language (200 MB for
+French). The text itself stays on disk, where load_corpus checks it and write_corpus reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout  # torch depends on it; its locks end with their process
+from filelock import FileLock, Timeout  # installed with torch; a lock ends with its process
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.cleaning import sentence_key
@@ -35,11 +35,11 @@ from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 
-if TYPE_CHECKING:  # both need packages that may be missing, which `build` says in one line
+if TYPE_CHECKING:  # both need packages that may be missing; then `build` says so in one line
     from pmd_corpora.wmt6_drawing import Drawn
     from pmd_corpora.wmt6_sampling import Hub, Split
 
-LEAST = 1_000  # training pairs that --scale leaves a language
+LEAST = 1_000  # fewest training pairs of a language, whatever --scale is
 LICENCE = "not named on the Hub; the parts have different terms: see ATTRIBUTION.md"
 _HUB_SPLITS = {"valid": "validation", "test": "test"}
 
@@ -73,7 +73,7 @@ REPOSITORIES = tuple(dict.fromkeys(source.repo for source in SOURCES.values()))
 
 
 def scaled(scale: float) -> dict[str, int]:
-    """The paper's sizes times `scale`, but no language under 1,000 pairs. Raises UserError outside 0 to 1."""
+    """The paper's sizes times `scale`, but at least 1,000 pairs of each language. Raises UserError outside 0 to 1."""
     if not 0 < scale <= 1:
         raise UserError(f"--scale {scale:g}: give a share of the full size, above 0 and at most 1, such as 0.01.")
     return {lang: min(size, max(LEAST, round(size * scale))) for lang, size in SIZES.items()}
@@ -96,14 +96,14 @@ def build(
         seed: decides which row groups are read and which of their rows are kept.
         overwrite: replace another corpus in `out`. One with the same text is always written anew.
         scale: share of the paper's sizes, at least 1,000 pairs a language.
-        sizes: training pairs of some languages, instead of those.
-        revisions: branch, tag or commit of some data sets, {"wmt/wmt14": "main"}; the commit is kept in report.json.
-        work: folder for what is finished (default: OUT.work).
+        sizes: training pairs of some languages, instead of the scaled sizes.
+        revisions: branch, tag or commit of some data sets, {"wmt/wmt14": "main"}; report.json holds the commit.
+        work: folder for finished pieces (default: OUT.work).
         endpoint: address of the Hub (default: the variable HF_ENDPOINT, else huggingface.co).
 
     Raises:
-        UserError: no network (fetch.Offline), damaged or missing files, too few clean pairs, an unsuitable `out`, a
-            full disk, missing packages.
+        UserError: there is no network (fetch.Offline), files are damaged or missing, there are too few clean pairs,
+            `out` is unsuitable, the disk is full, or packages are missing.
     """
     out, wanted = Path(out).expanduser(), _checked({**scaled(scale), **(sizes or {})})
     work = Path(work) if work else out.resolve().with_name(f"{out.resolve().name}.work")
@@ -120,7 +120,7 @@ def build(
         raise UserError(f"{work} is in use by another process. Wait for it, then run this again.") from error
     except OSError as error:
         raise UserError(f"{work} cannot be written ({error.strerror or error}). Make room, or choose another --work; "
-                        "the same command goes on from here.") from error  # fmt: skip
+                        "the same command continues from here.") from error  # fmt: skip
 
 
 def _build(
@@ -149,13 +149,13 @@ def _snapshots(hub: Hub, kept: Path, revisions: dict[str, str]) -> dict[str, dic
     """{repository: {"revision", "commit", "files"}}, fixed by the first run in this folder for all later ones."""
     revisions = {(name if "/" in name else f"wmt/{name}"): revision for name, revision in revisions.items()}
     if unknown := sorted(set(revisions) - set(REPOSITORIES)):
-        raise UserError(f"--revision: {unknown[0]} is not used here; there are {', '.join(REPOSITORIES)}.")
+        raise UserError(f"--revision: {unknown[0]} is not used here; choose among {', '.join(REPOSITORIES)}.")
     if kept.exists():
         found = json.loads(kept.read_text(encoding="utf-8"))
         for repo, about in found.items():
             if revisions.get(repo, about["revision"]) not in (about["revision"], about["commit"]):
-                raise UserError(f"{kept.parent} was begun with {repo}@{about['revision']} ({about['commit']}). Go on "
-                                "with that --revision, or choose another --work.")  # fmt: skip
+                raise UserError(f"{kept.parent} was begun with {repo}@{about['revision']} ({about['commit']}). To "
+                                "continue, give that --revision; or choose another --work.")  # fmt: skip
         return found
     found = {}
     for repo in REPOSITORIES:
@@ -175,7 +175,7 @@ def _split(hub: Hub, found: Mapping[str, dict[str, Any]], lang: str, name: str, 
 
 
 def _held_out(hub: Hub, found: Mapping[str, dict[str, Any]], work: Path, staged: Path) -> frozenset[str]:
-    """Stage valid and test of all pairs; the keys of all their lines, in all languages. Nothing but blanks goes."""
+    """Stage valid and test of all pairs, without pairs that have a blank side; returns the keys of all their lines."""
     from pmd_corpora.wmt6_drawing import write_lines
 
     keys: set[str] = set()
@@ -193,7 +193,7 @@ def _held_out(hub: Hub, found: Mapping[str, dict[str, Any]], work: Path, staged:
 
 
 def _report(found: Mapping[str, Any], drawn: Mapping[str, Drawn], corpus: Corpus, seed: int) -> dict[str, Any]:
-    """What report.json holds: data sets with their commits, counts of every pair and of stretches of its shards."""
+    """The content of report.json: data sets with their commits, counts of every pair and of stretches of its shards."""
     pairs, notes = {}, []
     for lang, one in drawn.items():
         source, pair = SOURCES[lang], f"{lang}-en"
@@ -212,7 +212,7 @@ def _report(found: Mapping[str, Any], drawn: Mapping[str, Drawn], corpus: Corpus
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns 0, or 2 after one line on stderr when something outside the code is wrong."""
+    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="wmt6", description=__doc__, formatter_class=raw)
     parser.add_argument("--out", type=Path, required=True, help="directory to make")
@@ -220,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size, such as 0.01 (default 1)")
     parser.add_argument("--revision", nargs="+", default=[], metavar="NAME=COMMIT", dest="revisions",
                         help="branch, tag or commit of a data set, such as wmt14=main (the default)")  # fmt: skip
-    parser.add_argument("--work", type=Path, help="folder for what is finished (default: OUT.work)")
+    parser.add_argument("--work", type=Path, help="folder for finished pieces (default: OUT.work)")
     parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
     args = vars(parser.parse_args(argv))
     try:
@@ -248,7 +248,7 @@ def _checked(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _refuse(out: Path, overwrite: bool) -> None:
-    """Before hours of reading: what write_corpus would refuse at the end in any case. Raises UserError."""
+    """Raise UserError now, and not after hours of reading, for an `out` that write_corpus would refuse at the end."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file. Choose a directory for the corpus.")
     if not overwrite and out.is_dir() and any(out.iterdir()) and read_manifest(out / "corpus.json").name != "wmt6":
@@ -256,7 +256,10 @@ def _refuse(out: Path, overwrite: bool) -> None:
 
 
 def _write(corpus: Corpus, out: Path, report: Mapping[str, Any], overwrite: bool) -> None:
-    """The corpus with ATTRIBUTION.md and report.json; an earlier report steps aside for write_corpus."""
+    """Write the corpus with ATTRIBUTION.md and report.json. An earlier report.json of ours is taken away before.
+
+    (write_corpus would refuse it as a file that it does not know.)
+    """
     place = out / REPORT
     previous = place.read_bytes() if place.is_file() and place.read_bytes().startswith(MARK.encode()) else None
     if previous:

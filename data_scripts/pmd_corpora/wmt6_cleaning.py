@@ -1,8 +1,8 @@
 """Which pairs of WMT's training text are kept, and in what spelling: the rules of data_scripts/pmd_corpora/wmt6.py.
 
-They are ours. The authors' own are not public beyond "drop a pair when a side is blank". Every rule looks at one pair
-and can be explained in a sentence; none needs a model. What they cannot see: a third language with the same letters
-(Spanish on the French side), and two good sentences that do not translate each other but have a likely length.
+The rules are ours. The authors published only one of theirs: drop a pair when a side is blank. Every rule looks at one
+pair and can be explained in a sentence; none needs a model. Two faults they cannot see: a third language with the same
+letters (Spanish on the French side), and two good sentences of likely lengths that do not translate each other.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Literal, get_args
 Reason = Literal["blank", "mojibake", "same text", "script", "length", "ratio", "language"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 STEPS = (*REASONS, "held out", "duplicate", "not drawn")  # where a row may be left out, in this order
-VERSION = 1  # of the rules: another number, and row groups cleaned by earlier rules are cleaned again
+VERSION = 1  # of the rules: if it changes, row groups that were cleaned by earlier rules are cleaned again
 
 TOKENS = (1, 250)  # tokens between white space
 ZH_CHARACTERS = (1, 400)  # Chinese has no spaces
 RATIO = 2.5  # tokens of the longer side per token of the shorter one
 ZH_RATIO = (0.1, 1.0)  # Chinese characters per English character; newspaper text has about 0.3
 
-# All characters that some tool takes for a line end are here: corpora must not hold any (pmd_lite.data.checks).
+# These are all characters that some tool takes for a line end: a corpus must not hold any (pmd_lite.data.checks).
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-# Old Romanian text holds the Turkish cedilla letters: one spelling, the official one with the comma below.
+# Old Romanian text has the Turkish cedilla letters. We write the official ones, with the comma below.
 _COMMA = str.maketrans("\u015e\u015f\u0162\u0163", "\u0218\u0219\u021a\u021b")
 
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter that stands for the first byte of an accented one, then a
-# sign that stands for the second byte. Quotes and the no-break space are such signs too, so letters that often stand
-# before those are no first bytes here: German has "Spa\u00df\u201c", French "libert\u00e9\u00a0\u00bb".
+# sign that stands for the second byte. Quotes and the no-break space are such signs too. So letters that often stand
+# before them do not count as first bytes here: German has "Spa\u00df\u201c", French "libert\u00e9\u00a0\u00bb".
 _SECOND = "\x80-\xbf" + re.escape(bytes(range(0x80, 0xA0)).decode("cp1252", "ignore"))
 _MOJIBAKE = re.compile(f"\ufffd|[\u00c2-\u00c5\u00c8][{_SECOND}]|\u00e2[\x80-\x9f\u20ac]")
 
@@ -105,7 +105,7 @@ def clean(foreign: str | None, english: str | None, lang: str) -> tuple[str, str
 
 
 def in_script(text: str, lang: str) -> bool:
-    """zh: at least half of the letters are Han. All others: at most one character in five is no Latin letter.
+    """zh: at least half of the letters are Han. All others: at most one character in five is not a Latin letter.
 
     Names stay in Latin letters in Chinese text, and an English line may quote a Greek or a Chinese word.
     """
@@ -118,8 +118,8 @@ def in_script(text: str, lang: str) -> bool:
 def in_language(text: str, expected: str, lang: str) -> bool:
     """Whether the vote between English and `lang` does not go against `expected`, which is one of the two.
 
-    A word votes for English when it is one of its frequent words; for `lang` the same, or when it has a letter that
-    English lacks. Without any vote, as in "Barack Obama", and in a draw the text passes.
+    A word votes for English if it is one of its frequent words. It votes for `lang` if it is one of its frequent words,
+    or has a letter that English lacks. If there is no vote, as for "Barack Obama", or a tie, the text passes.
     """
     words = _WORD.findall(text.lower())
     english = sum(word in STOP_WORDS["en"] for word in words)

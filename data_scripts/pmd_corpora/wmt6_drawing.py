@@ -1,7 +1,7 @@
 """The training pairs of one language: row groups read, cleaned and kept one by one, then an exact number drawn.
 
-Every finished row group is one file (clean pairs, then a line of JSON with the counts), written under a temporary name
-and renamed: whatever happens, no group is read twice, and none is half there.
+Every finished row group is one file: clean pairs, then a line of JSON with the counts. It is written under a temporary
+name and then renamed. So after an interruption no finished group is read again, and no group is incomplete.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from pmd_corpora.wmt6_sampling import Group, Split, first_groups
 from pmd_lite.disk import write_atomic
 from pmd_lite.errors import UserError
 
-OVERSAMPLE = 1.15  # rows read per pair wanted, before anybody knows how many the cleaning leaves
+OVERSAMPLE = 1.15  # rows read per pair wanted, before we know how many the cleaning leaves
 _STRETCHES = 4  # parts that the report cuts each shard into
 
 
 @dataclass
 class Drawn:
-    """The training pairs of one language: the row groups read, their counts, and which of their rows are in."""
+    """The training pairs of one language: the row groups read, their counts, and which of their rows are chosen."""
 
     split: Split
     groups: list[Group] = field(default_factory=list)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    """By name of the group: "rows" read, rows left out at each step, "train"."""
+    """By name of the group: "rows" read, rows left out at each step, and "train", the rows chosen."""
     keep: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """[clean row, all groups one after another]"""
+    """[clean row, all groups one after another] True for the rows chosen."""
 
     def lines(self, folder: Path) -> Iterator[bytes]:
         """`foreign TAB English LF` of every pair drawn, in the order of the split."""
@@ -49,7 +49,7 @@ class Drawn:
         return (line for line, keep in zip(rows, self.keep.tolist(), strict=True) if keep)
 
     def stretches(self) -> list[dict[str, Any]]:
-        """The counts by shard, each cut into at most four runs of row groups: where its parts begin is not known."""
+        """The counts of at most four runs of row groups of each shard, as we do not know where its parts begin."""
         found = []
         for shard, path in enumerate(self.split.shards):
             groups = [group for group in self.split.groups if group.shard == shard]
@@ -70,8 +70,8 @@ class Drawn:
 def draw(split: Split, lang: str, size: int, seed: int, held: frozenset[str], folder: Path) -> Drawn:
     """Read, clean and count row groups until `size` different clean pairs are there, then choose `size` of them.
 
-    The choice: the pairs with the smallest keyed hashes, a fair draw that depends on the seed and the text alone.
-    Raises UserError with all counts when the whole split holds too few.
+    The pairs with the smallest keyed hashes are chosen: a fair draw that depends on the seed and the text only. Raises
+    UserError with all counts if the whole split holds too few.
     """
     order, rows = split.order(f"{seed} {lang}"), math.ceil(size * OVERSAMPLE)
     drawn, keys = Drawn(split), dict[str, npt.NDArray[np.uint64]]()
@@ -89,7 +89,7 @@ def draw(split: Split, lang: str, size: int, seed: int, held: frozenset[str], fo
     distinct = np.zeros(sum(map(len, keys.values())), np.bool_)
     distinct[first] = True
     drawn.keep = np.zeros_like(distinct)
-    drawn.keep[first[:size]] = True  # `values` ascends, and `first` is where each of them stands first
+    drawn.keep[first[:size]] = True  # `values` ascends; `first` is the first place of each
     at = 0
     for group in drawn.groups:
         part, count = slice(at, at + len(keys[group.name])), drawn.counts[group.name]
@@ -107,7 +107,7 @@ def draw(split: Split, lang: str, size: int, seed: int, held: frozenset[str], fo
 
 
 def _clean_groups(split: Split, groups: list[Group], lang: str, held: frozenset[str], folder: Path) -> None:
-    """One file a row group: its clean rows, then a line of JSON with the counts. Finished when it has its name."""
+    """Write one file for each row group: its clean rows, then a line of JSON with the counts."""
     size = sum(group.bytes for group in groups) / 1e6
     if groups:
         _say(f"{lang}: {len(groups):,} of {len(split.groups):,} row groups to read, {size:,.0f} MB before compression")
@@ -143,7 +143,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _keys(path: Path, seed: int) -> tuple[npt.NDArray[np.uint64], Counter[str]]:
     """The keyed 64-bit hash of every pair of one group's file, and its counts.
 
-    Among the 3.5 million French pairs two different ones get the same hash with probability 3e-7; one would be lost.
+    With probability 3e-7, two different ones of the 3.5 million French pairs get the same hash; then one is lost.
     """
     digests, last = bytearray(), b""
     for line in _lines(path):
@@ -157,7 +157,7 @@ def _keys(path: Path, seed: int) -> tuple[npt.NDArray[np.uint64], Counter[str]]:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """All lines into one file, which gets its name when it is whole."""
+    """Write all lines into one file, which gets its name when it is complete."""
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What stands beside the WMT-6 corpus: ATTRIBUTION.md, for people, from the counts that report.json holds."""
+"""ATTRIBUTION.md of the WMT-6 corpus, for people, made from the counts in report.json."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from pmd_corpora.wmt6_cleaning import STEPS
 
 REPORT = "report.json"
-MADE_BY = "data_scripts/wmt6.py"  # where it once stood; finished corpora are known by it
+MADE_BY = "data_scripts/wmt6.py"  # the script's former place; existing corpora are recognised by it
 MARK = f'{{\n "made by": "{MADE_BY}"'  # how our report.json begins
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """A Markdown table of the report: rows of each pair, what was left out of them at each step, what is in."""
+    """A Markdown table of the report: rows of each pair, how many were left out at each step, and how many are in."""
     pairs = report["pairs"]
     rows = [["row groups read, of", *(f"{p['row groups read']:,} / {p['row groups']:,}" for p in pairs.values())],
             ["rows read", *(f"{p['counts']['rows']:,}" for p in pairs.values())]]  # fmt: skip
@@ -26,7 +26,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def attribution(report: Mapping[str, Any]) -> str:
-    """What ATTRIBUTION.md says below its title: where the sentences come from, their terms, how they were chosen."""
+    """The text of ATTRIBUTION.md below its title: where the sentences come from, their terms, how they were chosen."""
     sources = "\n".join(
         f"* {pair}: https://huggingface.co/datasets/{about['repository']} ({pair}), commit {about['commit']}; valid is "
         f"{about['valid']}, test is {about['test']}; training text: {about['parts']}."

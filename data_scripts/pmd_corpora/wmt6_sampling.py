@@ -1,9 +1,9 @@
-"""Parquet data sets of the Hugging Face Hub, read by row group: what is there, which groups to take, their rows.
+"""Parquet data sets of the Hugging Face Hub, read by row group: their files, which groups to take, and their rows.
 
-The training text of WMT is several corpora one after another, so its first three million lines are two of them. Here
-only the footers of the shards are read (they say where each row group lies), then single row groups, spread over all
-shards by a seed. A split that is needed whole is "all its row groups": the same reader serves it, and the package
-`datasets` is not needed. The loading scripts that old tutorials speak of are gone from the Hub.
+The training text of WMT is several corpora one after another; its first three million lines are from only two of them.
+So we read the footers of the shards (they say where each row group is), then single row groups, spread over all shards
+by a seed. For a split that is needed whole, the same reader takes all row groups; the package `datasets` is not needed.
+The loading scripts of old tutorials are no longer on the Hub.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from pmd_corpora.fetch import Offline
 from pmd_lite.disk import write_atomic
 from pmd_lite.errors import UserError
 
-COLUMN = "translation"  # a struct with one text a language
+COLUMN = "translation"  # a struct with one text for each language
 FIRST_TIMEOUT, TIMEOUT = 10.0, 30.0  # seconds without an answer: of the first request, and of all others
-RETRIES, WAIT = 3, 0.5  # of one request that breaks off; seconds before the first retry, doubled each time
+RETRIES, WAIT = 3, 0.5  # retries of one request that breaks off; seconds before the first one, doubled each time
 _GOLDEN = (5**0.5 - 1) / 2
 _ROWS = 4096  # rows that are Python strings at one time
 _INSTEAD = (
-    "Without network there are: `python -m pmd_lite data catalogs6` (text of installed packages), "
+    "These work without network: `python -m pmd_lite data catalogs6` (text of installed packages), "
     "`python -m pmd_lite data local` (your own files) and the toy worlds (corpus toy, longtail, ...)."
 )
 
 
 class _Remote(HfFileSystemFile):
-    """A file of the Hub in exact ranges: no reading ahead, few retries, and the answer must be what was asked for."""
+    """A file of the Hub in exact ranges: no reading ahead, few retries; each answer must have the size asked for."""
 
     def __init__(self, fs: HfFileSystem, repo: str, commit: str, path: str, size: int) -> None:
         self._url = hf_hub_url(repo, path, repo_type="dataset", revision=commit, endpoint=fs.endpoint)
@@ -56,7 +56,7 @@ class _Remote(HfFileSystemFile):
         hf_raise_for_status(answer)
         if len(answer.content) != end - start:
             raise UserError(
-                f"{self._url}: {end - start:,} bytes were asked for, {len(answer.content):,} came (status "
+                f"{self._url}: we asked for {end - start:,} bytes, and {len(answer.content):,} came (status "
                 f"{answer.status_code}). Is there a proxy or a login page in between? Run the command again later."
             )
         return answer.content
@@ -75,7 +75,7 @@ class Hub:
     def snapshot(self, repo: str, revision: str) -> tuple[str, dict[str, int]]:
         """The commit that `revision` (branch, tag or commit) stands for, and its parquet files: {path: bytes}.
 
-        One request without retries, so that a machine without network says so at once. Raises Offline, UserError.
+        Makes one request without retries, so that without network the error comes at once. Raises Offline, UserError.
         """
         with _answers(f"{repo}@{revision}", self.endpoint):
             api = HfApi(endpoint=self.endpoint)
@@ -88,7 +88,7 @@ class Hub:
 
     @contextmanager
     def open(self, repo: str, commit: str, path: str, size: int) -> Iterator[_Remote]:
-        """The file, to be read at will. Whatever goes wrong inside the `with` becomes a UserError or Offline."""
+        """The open file. An error of network, Hub or file inside the `with` becomes a UserError or Offline."""
         with _answers(f"{repo}@{commit[:12]}/{path}", self.endpoint):
             file = _Remote(self._fs, repo, commit, path, size)
             try:
@@ -114,9 +114,9 @@ class Group:
 
 
 class Split:
-    """One split of one configuration at one commit; its footers are kept in `folder` and read but once.
+    """One split of one configuration at one commit. Its footers are read once and kept in `folder`.
 
-    Raises UserError when there is no such split, or its files are no parquet files with both languages.
+    Raises UserError if there is no such split, or if its files are not parquet files with both languages.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class Split:
         return len(self.shards)
 
     def order(self, seed: str) -> list[Group]:
-        """All row groups so that every beginning of the list lies evenly over the split.
+        """All row groups, in an order of which every beginning is spread evenly over the split.
 
-        A point begins at a place of a circle that the seed decides and goes on by the golden section of the circle with
-        every row group; the list is sorted by where it stood. So the first groups of the list have nearly equal gaps
-        between them, every group has the same chance to be among them, and more can be taken later.
+        A point starts at a place on a circle, which the seed decides. With every row group it moves on by the golden
+        section of the circle. The groups are sorted by the place of the point. So the first groups of the list have
+        nearly equal gaps between them, every group has the same chance to be among them, and we can take more later.
         """
         places = (Random(seed).random() + _GOLDEN * np.arange(len(self.groups))) % 1.0
         return [self.groups[at] for at in np.argsort(places).tolist()]
@@ -156,7 +156,7 @@ class Split:
     def rows_of(self, groups: Sequence[Group], lang: str) -> Iterator[tuple[Group, Iterator[tuple[str | None, ...]]]]:
         """(group, its (foreign, English) rows) for groups sorted by shard; one shard is open at a time.
 
-        Bytes that are no UTF-8 come as U+FFFD, nulls as None.
+        Bytes that are not UTF-8 become U+FFFD; nulls become None.
         """
         for shard in sorted({group.shard for group in groups}):
             with self._open(shard) as file:
@@ -213,23 +213,23 @@ def _texts(column: pa.StringArray) -> list[str | None]:
 
 @contextmanager
 def _answers(what: str, endpoint: str) -> Iterator[None]:
-    """Errors of the network, the Hub and parquet as a UserError, one line; no network at all as Offline."""
+    """Turn errors of the network, the Hub and parquet into a UserError of one line; no network at all into Offline."""
     if os.environ.get("PMD_OFFLINE", "0") not in ("", "0"):
-        raise Offline(f"{what} is not here, and PMD_OFFLINE forbids to fetch it. {_INSTEAD}")
+        raise Offline(f"{what} is not here, and PMD_OFFLINE forbids fetching it. {_INSTEAD}")
     try:
         yield
     except OfflineModeIsEnabled as error:
-        raise Offline(f"{what} is not here, and HF_HUB_OFFLINE forbids to fetch it. {_INSTEAD}") from error
+        raise Offline(f"{what} is not here, and HF_HUB_OFFLINE forbids fetching it. {_INSTEAD}") from error
     except HfHubHTTPError as error:
         status = getattr(error.response, "status_code", None)
         cure = "Check the name and --revision." if status in (401, 403, 404) else "Run the command again later."
-        raise UserError(f"{what}: {endpoint} answers with status {status}. {cure} What is read is kept.") from error
+        raise UserError(f"{what}: {endpoint} answers with status {status}. {cure} What was read is kept.") from error
     except (HTTPError, ConnectionError, TimeoutError) as error:
         why = str(error) or type(error).__name__
-        raise Offline(f"{what} cannot be read, {endpoint} does not answer ({why}). {_INSTEAD}") from error
+        raise Offline(f"{what} cannot be read: {endpoint} does not answer ({why}). {_INSTEAD}") from error
     except FileNotFoundError as error:
         raise UserError(f"{what} is not at {endpoint}. Check the name and --revision.") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
-        raise UserError(f"{what} at {endpoint} is damaged, or no such file ({why}). Run the command again later, or "
+        raise UserError(f"{what} at {endpoint} is damaged, or not such a file ({why}). Run the command again later, or "
                         "choose another --revision.") from error  # fmt: skip

@@ -71,7 +71,7 @@ def write_ted(folder: Path, shrink: int = SHRINK) -> Path:
 
 
 def _oddities() -> list[list[str]]:
-    """Lines as the real files have a few of: of these, ted8.py keeps two."""
+    """Odd lines, of which the real files have a few; ted8.py keeps two of these."""
     odd = [
         {"en": "half of it is missing . " + _TORN, "fr": "deux phrases . en voici une ."},
         {"en": _TORN, "ko": "kein Englisch ."},

@@ -48,7 +48,7 @@ First steps:  python -m pmd_lite train                      Auto-PMD on the toy 
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What a run is: its corpus, its method and every field of its configuration."""
+    """What defines a run: its corpus, its method and every field of its configuration."""
 
     corpus: Annotated[str, arg(aliases=["-c"])] = "longtail"
     """A toy world (longtail, toy, hard) or the directory of a corpus."""
@@ -73,7 +73,7 @@ class RunArguments:
     model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
-    """Options that the command line names: they count even if they have the value of the preset."""
+    """Options that the command line names: they override a preset even if they have its value."""
 
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
@@ -221,7 +221,7 @@ def main(words: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            "\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to go on",
+            "\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",
             file=sys.stderr,
         )
         return 130

@@ -133,7 +133,7 @@ class TrainConfig:
     epochs: float = 0.0
     """Length in passes over the training data; if it is above 0, `steps` is ignored."""
     max_steps: int = 0
-    """With `epochs`: at most this many updates (200,000 in the released scripts of TED-8); 0 is no limit."""
+    """With `epochs`: at most this many updates (200,000 in the released scripts of TED-8); 0 means no limit."""
     tokens: int = 1500
     """Token budget of one micro-batch: sentences x longest side."""
     accumulate: int = 1
@@ -237,7 +237,7 @@ class DistillConfig:
     ties: Literal["keep", "up"] | None = None
     """Which action is taken when trials tie."""
     alpha_clip: float | None = None
-    """Upper limit of alpha in every inverse sigmoid; 1 is no limit. As released (0.98), a trial shifts the weight and
+    """Upper limit of alpha in every inverse sigmoid; 1: no limit. As released (0.98), a trial shifts the weight and
     then shifts it back through this limit, so a weight near 1 falls at each search, whatever the search chooses."""
     trial_data: Literal["per-pair", "head"] | None = None
     """per-pair: a share rho of every pair's sentences. head, as released: the first share rho of the updates of the
@@ -256,7 +256,7 @@ class DistillConfig:
         check(self.update_epochs > 0, f"update_epochs={self.update_epochs}", "must be positive; the paper takes 1")
         check(0 < self.trial_ratio <= 1, f"trial_ratio={self.trial_ratio}", "must lie in (0, 1]; the paper takes 0.1")
         if self.alpha_clip is not None:
-            check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "must lie in (0, 1]; 1 is no limit")
+            check(0 < self.alpha_clip <= 1, f"alpha_clip={self.alpha_clip}", "must lie in (0, 1]; 1 means no limit")
         if self.start is not None:
             check(0 <= self.start < 1, f"start={self.start}", "must be a fraction of training, in [0, 1)")
 

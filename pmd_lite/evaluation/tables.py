@@ -131,7 +131,7 @@ class Table:
         for c, name in enumerate(self.columns):
             rule = self.best.get(name) if isinstance(self.best, Mapping) else self.best
             scores = {r: s for r, row in enumerate(self.rows) if (s := _score(row[c], self.digits)) is not None}
-            if rule is None or len(scores) < 2:  # among one score there is no best
+            if rule is None or len(scores) < 2:  # a single score is not marked as best
                 continue
             top = max(scores.values()) if rule == "max" else min(scores.values())
             marked |= {(r, c) for r, score in scores.items() if score == top}

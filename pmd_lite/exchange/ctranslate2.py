@@ -2,8 +2,8 @@
 
 CTranslate2 supports pre- and post-norm, a norm on the embeddings, our activations, tables of positions and a bias of
 the output, and it stores equal tables once. So every choice of `norm`, `tie`, `embedding_norm`, `activation` and
-`output_bias` has an exact equivalent. Its layers have queries, keys and values in one matrix in our order, so each of
-our parts is one of theirs.
+`output_bias` has an exact equivalent. Its layers hold queries, keys and values in one matrix, in our order. So each of
+our parts corresponds to one of its parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pmd_lite.exchange.huggingface import optional, shape_of
 from pmd_lite.model.transformer import Transformer
 
-# Our parts -> theirs.
+# Our parts -> CTranslate2's.
 _LAYER = {
     "self_attention.qkv": "self_attention/linear_0",
     "self_attention.out": "self_attention/linear_1",
@@ -40,8 +40,8 @@ def save_ctranslate2(
 ) -> None:  # fmt: skip
     """Write model.bin (float32), config.json and shared_vocabulary.json into the directory `out`, which exists.
 
-    vocabulary: [vocab] the name of each id, all different; CTranslate2 reads and returns names. It adds nothing to a
-    source: the caller adds its tag and EOS. Raises UserError if ctranslate2 is not installed.
+    vocabulary: [vocab] the name of each id, all different; CTranslate2 reads and returns names. It adds no tokens to a
+    source: the caller adds the tag and EOS. Raises UserError if ctranslate2 is not installed.
     """
     optional("ctranslate2")
     from ctranslate2 import specs
@@ -83,7 +83,7 @@ def _fill_side(model: Transformer, side: str, theirs: Any) -> None:
 
 
 def _fill(theirs: Any, module: nn.Module) -> None:
-    """A linear map or a norm; both have weight and bias, which a norm of theirs calls gamma and beta."""
+    """A linear map or a norm. Both have weight and bias; CTranslate2's norm calls them gamma and beta."""
     names = ("gamma", "beta") if isinstance(module, nn.LayerNorm) else ("weight", "bias")
     for name, part in zip(names, ("weight", "bias"), strict=True):
         setattr(theirs, name, _array(module.get_parameter(part)))

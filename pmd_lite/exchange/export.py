@@ -28,7 +28,7 @@ Target = Literal["hf", "ctranslate2"]
 
 _SPACE = "\u2581"  # what sentencepiece writes for a space
 _BYTE_NAME = "<0x123456789ABCDEF>"  # the characters of the names of byte pieces, such as <0x41>
-_BYTE = -1e5  # score of a byte piece: lower than that of any way to spell the text with real pieces
+_BYTE = -1e5  # score of a byte piece, lower than the score of any spelling with real pieces
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
         to: "hf" for transformers' AutoModelForSeq2SeqLM and AutoTokenizer, "ctranslate2" for its Translator (float32;
             it can round to int8 or float16 when it loads).
     Raises: UserError if `out` exists, a package is missing, or the target cannot represent something of the run. Then
-        nothing is left behind.
+        no files are left behind.
     """
     out = Path(out)
     if to not in get_args(Target):
@@ -64,7 +64,7 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
 
 
 def _words(trained: Trained) -> dict[str, str]:
-    """The words for both READMEs."""
+    """The texts that fill the <<words>> of both READMEs."""
     return {
         "label": trained.label,
         "pair": trained.pairs[0], "beam": str(trained.config.train.beam),
@@ -78,8 +78,8 @@ def _names(tokenizer: Tokenizer) -> list[str]:
     names = [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise UserError(f"two ids are called {twice!r}, a piece of text and a tag, and other programs could not tell "
-                        "them apart. Remove this text from the training sentences and train again")  # fmt: skip
+        raise UserError(f"two ids are called {twice!r}, a piece of text and a tag: other programs cannot distinguish "
+                        "them. Remove this text from the training sentences and train again")  # fmt: skip
     return names
 
 
@@ -99,7 +99,7 @@ def _table(rows: Mapping[str, Any]) -> str:
 def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     tokenizer = trained.tokenizer
     if tokenizer.config.kind != "joint":
-        raise UserError("tokenizer.kind='per-language': a tokenizer of transformers cuts all languages by one model. "
+        raise UserError("tokenizer.kind='per-language': a tokenizer of transformers has one model for all languages. "
                         "Export to ctranslate2, which takes pieces, or train with kind='joint'")  # fmt: skip
     model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
     beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
@@ -115,11 +115,11 @@ def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
 
 
 def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:
-    """The joint tokenizer as one of transformers: the same ids for pieces and EOS, at most `limit` with one tag.
+    """The joint tokenizer as one of transformers: the same ids for pieces and EOS; at most `limit` ids with one tag.
 
-    No text can forge a special token or a tag. The names of PAD, UNK, BOS and EOS begin with a space for that: where
-    the pieces are cut, spaces are U+2581 already. Where two ways to cut a text are equally probable to the last digit
-    ("....": one dot and three, or three and one), it may take the other one.
+    No text can forge a special token or a tag. To ensure this, the names of PAD, UNK, BOS and EOS begin with a space:
+    when the text is cut, its spaces are U+2581 already. If two ways to cut a text are equally probable to the last
+    digit ("....": one dot and three, or three and one), transformers may choose the other one.
     """
     transformers = optional("transformers")
     names = _names(tokenizer)
@@ -136,10 +136,10 @@ def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:
     backend.normalizer = normalizers.Sequence([*escapes, *spaces])
     unknown = "".join(set(_BYTE_NAME) - set(names))
     if tokenizer.config.byte_fallback and unknown:
-        # Text that spells the name of a byte piece is that byte only if there is no other way to cut it: cut it here.
-        # No piece holds a character that is not one itself.
+        # Text that spells the name of a byte piece would become that byte if there were no other way to cut it: cut the
+        # text here. Every character of a piece is also a piece itself.
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{unknown}]"), "isolated")
-    # The mark's own code comes last: undone before the others, it could make one of them.
+    # The code of the mark itself is undone last: undone earlier, it could produce one of the other codes.
     unescapes = [decoders.Replace(code, character) for character, code in reversed(ESCAPES.items())]
     backend.decoder = decoders.Sequence(
         [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0), *unescapes]

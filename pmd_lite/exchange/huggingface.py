@@ -1,7 +1,7 @@
 """Our Transformer as a model of Hugging Face's transformers, and back: the same weights under other names.
 
-Four of their classes have exactly our layers. Their names come from the checkpoints for which they were written (one is
-a summariser); only the architecture matters here:
+Four of its classes have exactly our layers. A class is named after the checkpoint for which it was written (one is a
+summariser); only the architecture matters here:
 
     norm   embedding_norm   class                              positions
     pre    no               PegasusForConditionalGeneration    sinusoids
@@ -9,9 +9,9 @@ a summariser); only the architecture matters here:
     post   no               MarianMTModel                      sinusoids
     post   yes              BartForConditionalGeneration       a table, here holding the sinusoids
 
-Every choice of `tie`, `activation` and `output_bias` (their final_logits_bias) fits each of them, so all our models can
-be converted. Of their models we refuse those with embeddings that are not scaled, with other positions, or with sides
-that differ in heads, width or vocabulary.
+Every choice of `tie`, `activation` and `output_bias` (there final_logits_bias) fits each class, so all our models can
+be converted. In the other direction, we refuse models with unscaled embeddings, with other positions, or with an
+encoder and a decoder that differ in heads, width or vocabulary.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pmd_lite.model.transformer import Transformer
 
 Shape = dict[str, Any]  # the arguments of Transformer other than vocab_size
 
-_KINDS = {  # (norm, embedding_norm) -> the type their config names, and the class that generates
+_KINDS = {  # (norm, embedding_norm) -> the type in the config of transformers, and the class that generates
     ("pre", False): ("pegasus", "PegasusForConditionalGeneration"),
     ("pre", True): ("mbart", "MBartForConditionalGeneration"),
     ("post", False): ("marian", "MarianMTModel"),
     ("post", True): ("bart", "BartForConditionalGeneration"),
 }
 
-# Our parts -> theirs. Where several are named, ours is theirs put on top of each other in one matrix.
+# Our parts -> those of transformers. If there are several, our part is their rows in one matrix, in this order.
 _LAYER = {
     "self_attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     "self_attention.out": ["self_attn.out_proj"],
@@ -56,7 +56,7 @@ _SIDES = (("encoder", "src"), ("decoder", "trg"))
 
 
 def optional(package: str) -> Any:
-    """The module of a package that only export needs. Raises UserError when it is not installed."""
+    """The module of a package that only export needs. Raises UserError if it is not installed."""
     try:
         return importlib.import_module(package)
     except ImportError:
@@ -67,7 +67,7 @@ def optional(package: str) -> Any:
 
 def shape_of(model: Transformer) -> Shape:
     """The arguments that `Transformer(vocab_size, **shape)` was built with."""
-    layer = cast(EncoderLayer, model.encoder[0])  # a ModuleList does not tell what it holds
+    layer = cast(EncoderLayer, model.encoder[0])  # the type of a ModuleList does not say what it holds
     attention, feed_forward = layer.self_attention, layer.feed_forward
     return {
         "d_model": model.d_model, "heads": attention.heads, "ffn": feed_forward.inner.out_features,
@@ -84,9 +84,9 @@ def shape_of(model: Transformer) -> Shape:
 def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
     """A model of transformers, in eval mode, with the weights of ours: equal logits up to rounding.
 
-    bos: the id its decoder starts with. A tied table is one table there too, except that classes other than Marian's
-    know all tied or none: for tie="decoder" they hold copies, and one table more that nothing reads. The random state
-    is left as it was. Raises UserError without transformers.
+    bos: the id its decoder starts with. A tied table is one table there too, with one exception: classes other than
+    Marian's can only tie all tables or none. For tie="decoder" they hold copies, and one more table that is never read.
+    The random state does not change. Raises UserError without transformers.
     """
     transformers = optional("transformers")
     shape = shape_of(model)
@@ -123,7 +123,7 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
 
 
 def load_huggingface(directory: str | Path) -> Any:
-    """The model of transformers in a directory; nothing is downloaded. Raises UserError when there is none."""
+    """The model of transformers in a directory, without any download. Raises UserError if there is none."""
     if not Path(directory).is_dir():
         raise UserError(f"{directory} is not a directory; give one that save_pretrained wrote, or a loaded model")
     auto = optional("transformers").AutoModelForSeq2SeqLM
@@ -132,19 +132,19 @@ def load_huggingface(directory: str | Path) -> Any:
     except Exception as error:  # OSError, UnpicklingError, SafetensorError, errors of its configuration classes, ...
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{directory}: transformers cannot load a model from it ({reason})") from None
-    for what in ("missing", "unexpected", "mismatched"):  # it would fill gaps with random numbers
+    for what in ("missing", "unexpected", "mismatched"):  # transformers would fill gaps with random numbers
         if names := sorted(map(str, found[f"{what}_keys"])):
             listed = ", ".join(names[:3])
-            raise UserError(f"{directory}: its weights are not those that config.json speaks of; {what}: {listed}")
+            raise UserError(f"{directory}: its weights are not those that config.json describes; {what}: {listed}")
     return model
 
 
 def from_huggingface(source: Any) -> Transformer:
     """Our Transformer, in eval mode, with the weights of a model of transformers, or of the directory of one.
 
-    It takes what `to_huggingface` writes, also after fine-tuning as long as position tables stood still, and any
-    Marian, Pegasus, BART or mBART model of which nothing is refused (see above). Dropout comes along, their dropout
-    inside the feed-forward layers does not: ours has none. Raises UserError that names what does not fit.
+    It takes what `to_huggingface` writes, also after fine-tuning if position tables were not trained, and any Marian,
+    Pegasus, BART or mBART model that is not refused (see above). Dropout is taken over, except dropout inside the
+    feed-forward layers, which ours do not have. Raises a UserError that names what does not fit.
     """
     if isinstance(source, (str, Path)):
         source = load_huggingface(source)
@@ -154,7 +154,7 @@ def from_huggingface(source: Any) -> Transformer:
         ours = Transformer(source.config.vocab_size, **shape)
     for side, _ in _SIDES:
         positions = theirs[f"model.{side}.embed_positions.weight"][-shape["max_len"] :]
-        # Sinusoids of other implementations differ in the last digits, and those kept in bf16 after two of them.
+        # Sinusoids of other implementations differ in the last digits; those stored in bf16 have only two exact digits.
         if not torch.allclose(positions, ours.positions, atol=5e-3):
             raise UserError(f"embed_positions of the {side} are not sinusoidal; our Transformer has no others")
     state = {name: torch.cat([theirs[key] for key in names]) for name, names in _names(shape)}
@@ -170,7 +170,7 @@ def from_huggingface(source: Any) -> Transformer:
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, list[str]]]:
-    """(name in our state, names in theirs) of every parameter but the tables of tokens and positions."""
+    """(name in our state, names in that of transformers) of all parameters but the tables of tokens and positions."""
     for part in ("weight", "bias"):
         for side, short in _SIDES:
             for i in range(shape[f"{side}_layers"]):
@@ -183,7 +183,7 @@ def _names(shape: Shape) -> Iterator[tuple[str, list[str]]]:
 
 
 def _tables(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Their names of the tables [vocab, d_model]."""
+    """The names that transformers gives to the tables [vocab, d_model]."""
     target = own["embedding.weight"]
     source = own.get("src_embedding.weight", target)
     return {
@@ -193,17 +193,17 @@ def _tables(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _shape_of_theirs(config: Any, theirs: Mapping[str, Tensor]) -> Shape:
-    """The arguments of the Transformer that is theirs. Raises UserError for what ours cannot be."""
+    """The arguments of our Transformer for this configuration. Raises UserError for what ours cannot represent."""
     fits = {kind: choice for choice, (kind, _) in _KINDS.items()}
     if config.model_type not in fits:
-        raise UserError(f"a model of type {config.model_type!r} is not our Transformer; {', '.join(fits)} can be")
+        raise UserError(f"a model of type {config.model_type!r} cannot be converted; {', '.join(fits)} can")
     norm, embedding_norm = fits[config.model_type]
     if not config.scale_embedding:
         raise UserError("scale_embedding=False: our Transformer multiplies embeddings by sqrt(d_model)")
     for name in ("attention_heads", "ffn_dim"):
         sides = [getattr(config, f"{side}_{name}") for side, _ in _SIDES]
         if sides[0] != sides[1]:
-            raise UserError(f"{name} is {sides[0]} in the encoder and {sides[1]} in the decoder: ours are equal")
+            raise UserError(f"{name} is {sides[0]} in the encoder and {sides[1]} in the decoder: they must be equal")
     source, target, output = (
         theirs[key] for key in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
                                 "lm_head.weight")

@@ -1,20 +1,20 @@
 """Import a Marian checkpoint of Hugging Face (an opus-mt) as the initial weights of students.
 
 Such a directory holds a network, two sentencepiece models (source and target) and vocab.json, the id of every piece.
-Our ids have another order, and tags besides, so the rows of its tables move:
+Our ids have another order, and include tags, so the rows of its tables move:
 
     PAD, UNK, EOS     the checkpoint's own
     BOS               what its decoder starts with (Marian: PAD)
-    pieces            by name; what vocab.json does not list is UNK to the checkpoint, and begins as that
+    pieces            by name; a piece that vocab.json does not list is UNK to the checkpoint, and starts as UNK
     tags              the code of the language (>>fra<<) in checkpoints for several targets, else the row of BOS
 
-An id that is never predicted is put out of reach by its output bias, and all others share its probability. That goes
-for PAD as well: a converted checkpoint gives it a logit of 0, which may be above all others, and counts on its being
-forbidden. So the imported model translates as the checkpoint does, with two exceptions: a tag before the source is new
-to one that knew a single target, and a rare character that a side's own sentencepiece model lacks is UNK even if the
-other side's has it.
+The output bias of an id that is never predicted makes its probability practically zero; all others share it. This also
+holds for PAD: a converted checkpoint gives PAD a logit of 0, which may be above all others, and relies on a search that
+forbids it. So the imported model translates as the checkpoint does, with two exceptions. A checkpoint with a single
+target has never seen a tag before the source. A rare character that a side's own sentencepiece model lacks is UNK, even
+if the other side's model has it.
 
-    OUT/imported.json       where it came from, the network's shape, the sum of the weights
+    OUT/imported.json       where it came from, the network's shape, the checksum of the weights
     OUT/model.safetensors   the weights, under our ids
     OUT/tokenizer/          the sentencepiece models, one copy for each language
 """
@@ -42,8 +42,8 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.weights import read_weights, save_weights
 
 NEVER, RARELY = -100.0, 10.0
-"""Output bias of ids that are never predicted (of -inf, label smoothing would make an infinite loss), and how much a
-piece that is UNK to the checkpoint starts below UNK."""
+"""Output bias of ids that are never predicted (with -inf, label smoothing would give an infinite loss), and how far
+below UNK a piece starts that is UNK to the checkpoint."""
 
 _SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
           "output_bias")  # fmt: skip
@@ -68,28 +68,28 @@ class Imported:
 
     @property
     def description(self) -> dict[str, str]:
-        """For config.json of a run: where the weights lie, and their sum."""
+        """For config.json of a run: where the weights are, and their checksum."""
         return {"path": str(self.path.resolve()), "sha256": self._sum}
 
     def configure(self, config: Config, overrides: Iterable[str] = ()) -> Config:
-        """`config` with the imported network's sizes and kinds, and its tokenizer's; dropout and max_len stay.
+        """`config` with the sizes and kinds of the imported network and tokenizer; dropout and max_len stay.
 
         overrides: names of fields that the user has set. Raises UserError if the checkpoint decides one of them.
         """
         bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
         decided = sorted(bare[name] for name in bare if name in _SHAPE or name in _PIECES)
         if decided:
-            raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} decides that; leave it out")
+            raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} sets this; leave it out")
         shape = {name: self.model_arguments[name] for name in _SHAPE}
         return replace(config, model=replace(config.model, **shape), tokenizer=self.tokenizer.config)
 
     def check(self, pairs: Sequence[str], tokenizer: Path | None = None) -> None:
-        """Raises UserError when this cannot be the start of a run on these pairs (with this tokenizer, if given)."""
+        """Raises UserError if a run on these pairs (with this tokenizer, if given) cannot start from these weights."""
         if unknown := sorted(set(pairs) - set(self.tokenizer.pairs)):
             raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
-                            f"{', '.join(unknown)}; import the checkpoint again, for all of them")  # fmt: skip
+                            f"{', '.join(unknown)}; import the checkpoint again, for all these pairs")  # fmt: skip
         if tokenizer is not None and Tokenizer.load(tokenizer).fingerprint != self.tokenizer.fingerprint:
-            raise UserError(f"{self.path}: its weights are made for the ids of its tokenizer; leave out tokenizer=")
+            raise UserError(f"{self.path}: its weights fit only the ids of its own tokenizer; leave out tokenizer=")
         self._whole()
 
     @cached_property
@@ -98,14 +98,14 @@ class Imported:
         return Tokenizer.load(self.path / "tokenizer")
 
     def weights(self) -> dict[str, Tensor]:
-        """By name. Raises UserError when the file is not the one that was written."""
+        """The weights by name. Raises UserError if the file is not the one that was written."""
         return read_weights(self._whole())
 
     def _whole(self) -> Path:
-        """The file of the weights. Raises UserError when it is not the one that was written, by its sum."""
+        """The file of the weights. Raises UserError if its checksum is not that of the file that was written."""
         file = self.path / "model.safetensors"
         if not file.is_file() or _sum(file) != self._sum:
-            raise UserError(f"{file}: these weights are absent or damaged; import the checkpoint again")
+            raise UserError(f"{file}: the weights are missing or damaged; import the checkpoint again")
         return file
 
     def model(self) -> Transformer:
@@ -122,10 +122,10 @@ def import_marian(
 
     Args:
         source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
-        pairs: of the corpus that students will be trained on ("fr-en"): source languages get the checkpoint's source
-            pieces, target languages its target pieces.
-        codes: how the checkpoint calls a target language ({"fr": "fra"}, or ">>fra<<"), if not as the pairs do.
-    Raises: UserError for a directory that is no such checkpoint, or one that does not fit the pairs.
+        pairs: pairs of the corpus that students will be trained on ("fr-en"): source languages get the checkpoint's
+            source pieces, target languages its target pieces.
+        codes: the checkpoint's code of a target language ({"fr": "fra"}, or ">>fra<<"), if the pairs use another one.
+    Raises: UserError if the directory is not such a checkpoint, or if the checkpoint does not fit the pairs.
     """
     source, out = Path(source), Path(out)
     tokenizer = _tokenizer(source, pairs)
@@ -146,12 +146,12 @@ def import_marian(
 
 
 def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
-    """Ours, over the checkpoint's two sentencepiece models."""
+    """Our tokenizer, made of the checkpoint's two sentencepiece models."""
     wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
     missing = [name for name in wanted if not (source / name).is_file()]
     if missing:
         raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
-                        "directory such as hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR fills")  # fmt: skip
+                        "directory such as DIR of hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR")  # fmt: skip
     if (source / "target_vocab.json").exists():
         raise UserError(f"{source} has a vocabulary for each side (target_vocab.json): our students have one for both")
     if not pairs or any(not all(split_pair(pair)) or set(pair) & set("/\\") for pair in pairs):
@@ -159,8 +159,8 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     sides = [sorted({split_pair(pair)[side] for pair in pairs}) for side in (0, 1)]
     both = sorted(set(sides[0]) & set(sides[1]))
     if both:
-        raise UserError(f"{', '.join(both)} on both sides of the pairs: a Marian checkpoint cuts sources into other "
-                        "pieces than targets. Import it for one direction")  # fmt: skip
+        raise UserError(f"{', '.join(both)} on both sides of the pairs: a Marian checkpoint has other pieces for "
+                        "sources than for targets. Import it for one direction")  # fmt: skip
     files = [source / "source.spm", source / "target.spm"]
     models = {name: file.read_bytes() for file, languages in zip(files, sides, strict=True) for name in languages}
     try:
@@ -174,12 +174,12 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
 
 
 def _special(source: Path, config: Any, names: Mapping[str, int]) -> dict[int, int]:
-    """The checkpoint's ids of our specials. Raises UserError when there are none, or ids go beyond its network."""
+    """The checkpoint's ids of our specials. Raises UserError if it has none, or has ids that its network lacks."""
     wanted = {PAD: "pad_token_id", BOS: "decoder_start_token_id", EOS: "eos_token_id"}
     found: dict[int, Any] = {ours: getattr(config, name, None) for ours, name in wanted.items()}
     for ours, name in wanted.items():
         if type(found[ours]) is not int or not 0 <= found[ours] < config.vocab_size:
-            raise UserError(f"{source / 'config.json'}: {name} is {found[ours]}, no id of {config.vocab_size}")
+            raise UserError(f"{source / 'config.json'}: {name} is {found[ours]}, not one of {config.vocab_size} ids")
     if max(names.values()) >= config.vocab_size or len(set(names.values())) < len(names):
         raise UserError(f"{source / 'vocab.json'} has {len(names)} names with ids up to {max(names.values())}, and the "
                         f"network {config.vocab_size} ids: they do not belong together")  # fmt: skip
@@ -200,7 +200,7 @@ def _vocabulary(source: Path) -> dict[str, int]:
 def _rows(
     tokenizer: Tokenizer, names: Mapping[str, int], special: Mapping[int, int], codes: Mapping[str, str]
 ) -> tuple[list[int], list[float]]:
-    """Of each of our ids, which id of the checkpoint it starts as, and what is added to its output bias."""
+    """For each of our ids: the id of the checkpoint that it starts as, and what is added to its output bias."""
     known = [tokenizer.piece(i) for i in range(SPECIALS, tokenizer.vocab_size - len(tokenizer.tags))]
     rows = [*(special[i] for i in range(SPECIALS)), *(names.get(piece, special[UNK]) for piece in known)]
     lowered = [*(NEVER if i in (PAD, BOS) else 0.0 for i in range(SPECIALS)),
@@ -215,7 +215,7 @@ def _rows(
     for language in tokenizer.languages:  # the tags, in the order of their ids
         code = codes.get(language, language)
         if language in targets and (there or language in codes) and code not in there:
-            has = f"it has {', '.join(there)}. Name the one that {language} is" if there else "it has one, unnamed"
+            has = f"it has {', '.join(there)}. Name the one for {language}" if there else "it has one, without a code"
             raise UserError(f"this checkpoint has no target language {code!r}; {has}: codes={{...}} or --codes")
         told = language in targets and code in there
         rows.append(names[f">>{code}<<"] if told else special[BOS])

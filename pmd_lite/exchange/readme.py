@@ -1,10 +1,10 @@
-"""What the README.md of an exported directory says. <<words>> are filled in by `export`; tests run the code blocks."""
+"""The README.md of an exported directory. `export` fills in the <<words>>; tests run the code blocks."""
 
 HUGGINGFACE = """\
 # <<label>>, for Hugging Face transformers
 
 Exported by pmd_lite. The class is
-<<class>>: it has these layers, and nothing of the checkpoints known by that name. Run this here:
+<<class>>: it has the layers of this model. The weights are not those of the checkpoints with that name. Run this here:
 
 ```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -25,8 +25,8 @@ def translate(sentences, pair):
 
 `print(translate(["..."], "<<pair>>"))` translates one sentence. Text cannot forge a tag.
 
-The logits are those of pmd_lite. `generation_config.json` holds the run's search, beam <<beam>> and length penalty
-<<length_penalty>>. What it finds is what `run.translate` finds, except where:
+The logits are those of pmd_lite. `generation_config.json` holds the run's search: beam <<beam>>, length penalty
+<<length_penalty>>. It finds the translations that `run.translate` finds, except where:
 
 * a translation begins with a forced tag: here its probability does not count, in pmd_lite it does;
 * a translation does not end: here it stops after <<limit>> tokens, in pmd_lite earlier, at 1.5 times the source and 20;
@@ -45,7 +45,7 @@ import ctranslate2
 import sentencepiece
 
 translator = ctranslate2.Translator(".")  # compute_type="int8" is faster and slightly different
-# pair: the model that cuts the source, the tag in front of it, the tags a translation begins with
+# pair: the model that cuts the source into pieces, the tag in front of it, the tags a translation begins with
 PAIRS = <<pairs>>
 NEVER = <<never>>
 
@@ -68,13 +68,13 @@ def text_of(pieces):
     return b"".join(data).decode(errors="replace").removeprefix(" ")
 ```
 
-`print(translate(["..."], "<<pair>>"))` translates one sentence. Of text with the characters U+2581, U+2585 or U+FDD0
-take `pmd_lite.data.tokenizer.escape(text)` first.
+`print(translate(["..."], "<<pair>>"))` translates one sentence. If a text has the characters U+2581, U+2585 or U+FDD0,
+pass `pmd_lite.data.tokenizer.escape(text)` instead.
 
-The probabilities are those of pmd_lite. With a beam of 1 the translations are those of `run.translate`; with more they
-are those of its beam search with stop="full", so sometimes one with a lower score. Both hold except where:
+The probabilities are those of pmd_lite. With a beam of 1 the translations are those of `run.translate`. With a larger
+beam they are those of its beam search with stop="full", so sometimes one with a lower score. Both hold except where:
 
-* forbidden tokens (NEVER) have a probability worth speaking of: here the others share it out, in pmd_lite not;
+* forbidden tokens (NEVER) have a considerable probability: here the other tokens share it, in pmd_lite they do not;
 * a translation begins with a forced tag: here its probability does not count, in pmd_lite it does;
 * a translation does not end: here it stops after <<limit>> tokens, in pmd_lite earlier, at 1.5 times the source and 20.
 """

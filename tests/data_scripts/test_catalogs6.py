@@ -1,4 +1,4 @@
-"""Sentences out of message catalogs: reading, cleaning, splitting by cluster, and the corpus that comes of it.
+"""Sentences from message catalogs: reading, cleaning, splitting by cluster, and the corpus that is made of them.
 
 No real package is needed: the tests write small distributions, with catalogs in the real binary format, into a
 temporary directory and put that on sys.path.

@@ -1,4 +1,4 @@
-"""The datasheet: numbers counted by hand, hints about exchanged sides, a page that stands alone."""
+"""The datasheet: numbers counted by hand, hints about exchanged sides, a page that needs no other file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_tables_show_them(by_hand: Corpus) -> None:
     ("line", "unspaced", "units"),
     [
         ("«Ça va?» – L'été, 3 % !", False, ["ça", "va", "l'été", "3"]),
-        ("हिन्दी भाषा।", False, ["हिन्दी", "भाषा"]),  # vowel signs are no letters to Python, but part of the word
+        ("हिन्दी भाषा।", False, ["हिन्दी", "भाषा"]),  # to Python vowel signs are not letters, but they belong to the word
         ("Καλημέρα, κόσμε;", False, ["καλημέρα", "κόσμε"]),
         ("你好,世界 3!", True, ["你", "好", "世", "界", "3"]),
         ("« »", False, []),
@@ -108,7 +108,7 @@ def test_many_lines_are_sampled_at_equal_distances(monkeypatch: pytest.MonkeyPat
         ("el-en", [("Кот спит", "The cat"), ("12:30", "12:30")],
          ["50% of the source lines are not in el's script (Greek). Is it another language?"]),
         ("ko-en", [("고양이", "cat"), ("漢字", "signs")], []),
-        ("xx-en", [("Кот спит", "The cat")], []),  # nobody knows how xx is written
+        ("xx-en", [("Кот спит", "The cat")], []),  # the script of xx is not known
         ("hi-mr", [("हिन्दी भाषा", "मराठी भाषा")], []),
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_a_page_that_cannot_be_written_is_a_user_error(
     by_hand: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = write_corpus(corpus(fr_en=FRENCH), tmp_path / "corpus")
-    with pytest.raises(UserError, match="would be a foreign file in the corpus"):
+    with pytest.raises(UserError, match="is inside the corpus"):
         datasheet.show_corpus(place, place / "datasheet.html")
 
     def full(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine that cuts, lies, changes its files and breaks down."""
+"""Downloads from a server on this machine that breaks off, sends false headers, changes its files and fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that would have been waited between attempts; and no way out of this machine."""
+    """The seconds that fetch would have waited between attempts; requests to other machines fail."""
     seconds: list[float] = []
     monkeypatch.setattr(fetching, "time", SimpleNamespace(sleep=seconds.append))
     monkeypatch.delenv("PMD_OFFLINE", raising=False)
@@ -57,7 +57,7 @@ def left(folder: Path) -> list[str]:
 
 
 def half_fetched(url: str, folder: Path, page: Page, have: int = 1000) -> None:
-    """Make name.part with the first `have` bytes, and let the server be sound afterwards."""
+    """Make name.part with the first `have` bytes; afterwards the server works."""
     page.cut = have
     with pytest.raises(UserError, match=f"cut off after {have:,} of 5,120 bytes.*first {have:,} bytes are kept"):
         fetch(one(url), folder, retries=0)
@@ -99,7 +99,7 @@ def test_a_file_changed_on_disk_is_noticed_without_network(tmp_path: Path) -> No
     (tmp_path / "a.gz").write_bytes(BODY[:-1])
     with pytest.raises(UserError, match="expected 5,120 bytes, found 5,119"):
         verify(tmp_path / "a.gz", remote)
-    assert (tmp_path / "a.gz").exists(), "nobody's file is deleted"
+    assert (tmp_path / "a.gz").exists(), "no file of the user is deleted"
 
 
 def test_a_file_put_there_by_hand_is_checked_and_recorded(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_full_disk_is_named_and_the_part_stays(tmp_path: Path, monkeypatch: py
     with serve({"a.gz": BODY}) as url:
         with monkeypatch.context() as patch:
             patch.setattr(transfer, "open", opening, raising=False)
-            with pytest.raises(UserError, match=r"is full, 4,608 of 5,120 bytes .* wanted.*512 bytes .* a\.gz\.part"):
+            with pytest.raises(UserError, match=r"is full, 4,608 of 5,120 bytes .* missing.*512 bytes .* a\.gz\.part"):
                 fetch(one(url), tmp_path)
         assert (tmp_path / "a.gz.part").read_bytes() == BODY[:512]
         assert fetch(one(url), tmp_path).read_bytes() == BODY and url.requests[-1].headers["Range"] == "bytes=512-"
@@ -430,7 +430,7 @@ def test_a_silent_server_is_given_up_after_the_timeout(tmp_path: Path) -> None:
 
 
 def closed() -> str:
-    """An address of this machine at which nobody listens."""
+    """An address of this machine on which no server listens."""
     with serve({}) as url:
         return url
 
@@ -518,7 +518,7 @@ def test_a_proxy_is_not_asked_for_this_machine(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "C:a", "a\nb"])
 def test_a_name_with_a_folder_in_it_is_refused(tmp_path: Path, name: str) -> None:
-    with serve({"a.gz": BODY}) as url, pytest.raises(UserError, match="is no plain file name"):
+    with serve({"a.gz": BODY}) as url, pytest.raises(UserError, match="is not a plain file name"):
         fetch(Remote((f"{url}/a.gz",), name), tmp_path)
 
 

@@ -86,9 +86,9 @@ def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture
         ([fr, write(tmp_path / "a.de", ["eins", " "])], r"a\.de:2: a blank line"),
         ([tmp_path / "none.fr-en.tsv"], r"none\.fr-en\.tsv cannot be read"),
         ([tsv, tsv], r"the pair fr-en is given twice"),
-        ([fr], r"a\.fr: its other side does not follow"),
-        ([fr, write(tmp_path / "b.en", ["one", "two"])], r"a\.fr: its other side does not follow"),
-        ([fr, en, tmp_path / "test.fr"], r"test\.fr: text that is split already is given as one directory"),
+        ([fr], r"a\.fr: the file of its other side must come next"),
+        ([fr, write(tmp_path / "b.en", ["one", "two"])], r"a\.fr: the file of its other side must come next"),
+        ([fr, en, tmp_path / "test.fr"], r"test\.fr: this text is split already"),
         ([], r"Give files named like all\.fr-en\.tsv"),
     ]
     for files, message in cases:
@@ -131,7 +131,7 @@ def test_bytes_that_are_no_utf8_are_told_with_their_line(tmp_path: Path) -> None
 def tmx(
     path: Path, units: list[dict[str, str]], *, srclang: str = "*all*", head: str = "", code: str = "utf-8"
 ) -> Path:
-    """A TMX 1.4 file as memories are exported; the texts of `units` are XML already."""
+    """A TMX 1.4 file as translation memories are exported; the texts of `units` are XML already."""
     body = ""
     for number, unit in enumerate(units, 1):
         tuvs = (f'<tuv xml:lang="{lang}"><prop type="x">p</prop><seg>{text}</seg></tuv>' for lang, text in unit.items())
@@ -249,8 +249,8 @@ def test_what_is_no_whole_memory_is_refused(tmp_path: Path) -> None:
     page = b"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>Not found</title></head></html>"
     cases = [
         ("cut.tmx", whole[: len(whole) // 2], r"cut\.tmx:\d{3}: .*The file is cut short"),
-        ("cut.tmx.gz", gzip.compress(whole)[:-20], r"cut\.tmx\.gz: no sound gzip file"),
-        ("plain.tmx.gz", whole, r"plain\.tmx\.gz: no sound gzip file"),
+        ("cut.tmx.gz", gzip.compress(whole)[:-20], r"cut\.tmx\.gz: not a sound gzip file"),
+        ("plain.tmx.gz", whole, r"plain\.tmx\.gz: not a sound gzip file"),
         ("empty.tmx", b"", r"empty\.tmx:1: no element found"),
         ("page.tmx", page, r"page\.tmx:2: the file begins with <html>, not <tmx>"),
         ("latin.tmx", whole.replace(b"Un 7<", b"\xe9t\xe9<"), r"latin\.tmx:12: not well-formed .*encoding"),
@@ -269,7 +269,7 @@ def test_what_is_no_whole_memory_is_refused(tmp_path: Path) -> None:
 
 
 def moses(path: Path, members: dict[str, str | bytes]) -> Path:
-    """A zip as OPUS packs it, with the members that nobody reads."""
+    """A zip as OPUS packs it, with the members that the script ignores."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("README", "LICENSE", "Test.en-fr.xml", "Test.en-fr.ids", "Test.en-fr.scores"):
             archive.writestr(name, f"{name}, first line\nsecond line\n")
@@ -311,10 +311,10 @@ def test_zips_that_cannot_be_trusted_or_told_apart_are_refused(tmp_path: Path) -
         ("slip", {**good, "../T.en-fr.fr": "Un\n"}, r"slip\.zip: the member '\.\./T\.en-fr\.fr' leads out"),
         ("lines", {**good, "T.en-fr.fr": "Un\n"}, r"lines\.zip:T\.en-fr\.en has 2 lines and .*T\.en-fr\.fr has 1"),
         ("latin", {**good, "T.en-fr.fr": b"Un\nd\xe9j\xe0\n"}, r"latin\.zip:T\.en-fr\.fr:2: .*0xe9, is not UTF-8"),
-        ("two", {**good, "U.en-fr.fr": "Un\n"}, r"two\.zip: for en-fr one member must end in \.fr, but: T.*, U"),
+        ("two", {**good, "U.en-fr.fr": "Un\n"}, r"two\.zip: en-fr needs one member ending in \.fr, but: T.*, U"),
         ("pairs", {**good, "T.de-en.de": "Eins\n"}, r"pairs\.zip: it holds de, en, fr, so .* --pair fr-en"),
-        ("none", {"text.txt": "One\n"}, r"none\.zip: it holds .*, so its pair cannot be told"),
-        ("half", {"T.en-fr.en": "One\n"}, r"half\.zip: for en-fr one member must end in \.fr, but: none"),
+        ("none", {"text.txt": "One\n"}, r"none\.zip: it holds .*, so its pair is unknown"),
+        ("half", {"T.en-fr.en": "One\n"}, r"half\.zip: en-fr needs one member ending in \.fr, but: none"),
         ("blank", {"T.en-fr.en": "\n", "T.en-fr.fr": "Un\n"}, r"blank\.zip: no unit with text on both sides"),
     ]
     for name, members, message in cases:

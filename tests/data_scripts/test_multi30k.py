@@ -1,4 +1,4 @@
-"""Image captions: which go to which pair, what is never trained on, and what damaged files lead to."""
+"""Image captions: which go to which pair, which are never trained on, and what happens with damaged files."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_other_numbers_of_lines_than_published_are_reported(
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"fr": 10, "de": 7, "cs": 4}, r"Only 20 captions may be trained on; fr 10, de 7, cs 4 are asked for"),
+        ({"fr": 10, "de": 7, "cs": 4}, r"Only 20 captions may be trained on; you ask for fr 10, de 7, cs 4"),
         ({"fr": 5}, r"Only 20 captions .* de 8,000, cs 2,000"),
         ({**SIZES, "es": 5}, r"sizes: es=5 cannot be used"),
         ({**SIZES, "de": 0}, r"sizes: de=0 cannot be used"),

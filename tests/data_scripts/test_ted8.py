@@ -1,4 +1,4 @@
-"""TED-8 out of every form its corpus comes in: the .tsv files as they are on their site, the Hub's parquet files."""
+"""TED-8 from every form of its corpus: the .tsv files as they are on their site, the Hub's parquet files."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def pairs_of(text: bytes, code: str = "bs") -> list[tuple[str, str]]:
 
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is published, for a corpus of ten rows."""
+    """Published numbers for a corpus of ten rows."""
     monkeypatch.setattr(ted8, "DIVERSE", COUNTS)
     monkeypatch.setattr(ted8, "ROWS", ROWS)
     monkeypatch.setattr(ted8, "HELD_OUT", {code: (2, 2) for code in COUNTS})
@@ -106,7 +106,7 @@ def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def remotes(monkeypatch: pytest.MonkeyPatch, url: str, archive: bytes, *names: str) -> None:
-    """The script's addresses, in their form, on the local server."""
+    """The script's addresses, in the same form, on the local server."""
     own = Remote(tuple(f"{url}/{name}" for name in names), "ted_talks.tar.gz", len(archive),
                  hashlib.sha256(archive).hexdigest())  # fmt: skip
     hub = tuple(
@@ -320,8 +320,8 @@ def damaged(what: str) -> dict[str, bytes]:
     ("what", "message"),
     [
         ("latin-1", r"all_talks_train\.tsv:5: byte \d+ of the line, 0xe9, is not UTF-8"),
-        ("short row", r"all_talks_train\.tsv:5: 3 columns where the header has 61\. .*--no-strict"),
-        ("cut file", r"all_talks_train\.tsv:7: \d+ columns where the header has 61"),
+        ("short row", r"all_talks_train\.tsv:5: 3 columns, but the header has 61\. .*--no-strict"),
+        ("cut file", r"all_talks_train\.tsv:7: \d+ columns, but the header has 61"),
         ("no column", r"all_talks_test\.tsv:1: no column mk, bs; the line begins 'talk_name'"),
         ("web page", r"all_talks_dev\.tsv:1: no column en, ko, .*the line begins '<!DOCTYPE html>'"),
         ("empty file", r"all_talks_dev\.tsv:1: no column en"),
@@ -341,7 +341,7 @@ def test_damage_is_named_with_file_and_line(what: str, message: str, packed: boo
 def test_without_strict_a_short_row_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ted8.build(tmp_path / "out", source=folder_of(damaged("short row"), tmp_path / "in"), strict=False)
     assert [en[13:14] for _, en in load_corpus(out).train["ko-en"]] == list("01245")
-    assert "all_talks_train.tsv:5: 3 columns where the header has 61: left out" in capsys.readouterr().err
+    assert "all_talks_train.tsv:5: 3 columns, but the header has 61: left out" in capsys.readouterr().err
 
 
 def test_unsuitable_sources(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_damaged_parquet_is_named(what: str, tmp_path: Path) -> None:
         out = io.BytesIO()
         parquet.write_table(pyarrow.table({"translation": ["x"]}), out)  # without the s
         files["train/0001.parquet"] = out.getvalue()
-    with pytest.raises(UserError, match=r"0001\.parquet: no sound parquet file of ted_multi \(.{9,}\)"):
+    with pytest.raises(UserError, match=r"0001\.parquet: not a sound parquet file of ted_multi \(.{9,}\)"):
         ted8.build(tmp_path / "out", source=folder_of(files, tmp_path / "in"))
 
 

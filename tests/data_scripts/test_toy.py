@@ -54,7 +54,7 @@ def draw(world: ToyWorld, n: int, label: str = "") -> list[Meaning]:
 
 
 def readings(language: Language, sentence: str) -> list[Meaning]:
-    """Every meaning that `say` turns into this sentence: none, one, or several where words are homonyms."""
+    """Every meaning that `say` turns into this sentence: none, one, or several if words are homonyms."""
     parsed = (meaning_of(values) for row in language.rows for values in matches(language, row, sentence, {}))
     return [meaning for meaning in parsed if meaning is not None]
 
@@ -68,7 +68,7 @@ def parse(language: Language, sentence: str) -> Meaning:
 def matches(
     language: Language, row: Sequence[Slot], text: str, values: dict[Slot, Any]
 ) -> Iterator[dict[Slot, Any]]:  # fmt: skip
-    """Every way to read `text` along the row of slots; number, adjective and time may be absent."""
+    """Every way to read `text` slot by slot; number, adjective and time may be absent."""
     if not row:
         if not text:
             yield values
@@ -83,7 +83,7 @@ def matches(
 
 
 def meaning_of(values: Mapping[Slot, Any]) -> Meaning | None:
-    """The meaning with these values; None for a counted noun with a plural ending, which no meaning gives."""
+    """The meaning with these values; None for a counted noun with a plural ending, which `say` never makes."""
     phrases: dict[str, Phrase] = {}
     for role in ("subject", "object", "place"):
         if Slot(role, "noun") in values:
@@ -98,7 +98,7 @@ def meaning_of(values: Mapping[Slot, Any]) -> Meaning | None:
 
 
 def cognates(a: Language, b: Language) -> int:
-    """How many concepts have the very same form in both languages (homonyms and all)."""
+    """How many concepts have the same form in both languages, homonyms included."""
     return sum(a.words[concept] == b.words[concept] for concept in a.concepts.all)
 
 
@@ -316,7 +316,7 @@ def test_without_homonyms_every_sentence_has_one_reading(seed: int, cast: int, n
 
 
 def test_no_two_forms_look_alike() -> None:
-    """All words with all their endings, in a lexicon large enough for short endings to collide now and then."""
+    """All words with all their endings, in a lexicon so large that short endings collide now and then."""
     world = ToyWorld(nouns=259, verbs=64, adjectives=40, homonyms=0, false_friends=4)
     for seed in range(6):
         for code, language in toy_languages(world, seed).items():

@@ -1,4 +1,4 @@
-"""Lessons as a reader has them: JupyterLab in a real browser, run to the end, a widget moved by keyboard.
+"""Lessons as a reader sees them: JupyterLab in a real browser, run to the end, a widget moved by keyboard.
 
 Needs Chromium and Playwright (pip install -r requirements-browser.txt, apt-get install chromium); else it is skipped.
 """
@@ -105,7 +105,7 @@ def run_all(page: Any, address: str) -> None:
 
 
 def shot(page: Any, name: str) -> None:
-    """Keep what the page looks like under build/."""
+    """Keep a picture of the page under build/."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SHOTS / f"{name}.png")
 

@@ -68,7 +68,7 @@ def test_the_rule_for_two_seeds_by_hand() -> None:
 
 
 class FakeRun:
-    """As much of a run as the slider looks at."""
+    """The parts of a run that the slider reads."""
 
     def __init__(self, point: tuple[float, float], p: Sequence[float]):
         self.pairs, self._point, self._p = ["fra-eng", "tur-eng"], point, p

@@ -119,7 +119,7 @@ def test_two_parts_forgotten_are_listed() -> None:
 
 
 def test_a_tiny_students_next_update_depends_on_every_part() -> None:
-    """So that a part which a restore forgets really shows."""
+    """Without this, a part that a restore forgets would not show."""
     x, y = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
 
     def after(change: Callable[[TinyStudent], object]) -> Tensor:
@@ -158,7 +158,7 @@ def test_the_search_step_is_the_distillers(make_trainer: MakeTrainer, monkeypatc
 
 
 def test_the_overhead_is_what_the_trainer_counts(make_trainer: MakeTrainer) -> None:
-    """On the trial set that it really has, and without dev losses: 10 F a batch and student."""
+    """On its real trial set, and without dev losses: 10 F for each batch and student."""
     trainer = make_trainer("auto-pmd")
     trainer.clock = Clock(4, 12, 4)
     trainer.distiller.update(trainer.probe)

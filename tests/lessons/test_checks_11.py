@@ -64,7 +64,7 @@ def test_names_that_are_wrong_without_being_a_known_mistake_are_wrong() -> None:
 
 def test_any_table_on_which_the_searches_differ_is_right() -> None:
     def meddling(space: Sequence[Sequence[str]]) -> Tensor:
-        """Additive effects are enough: the second pair gains from going up, the first suffers from that."""
+        """Additive effects are enough: the second pair gains when it goes up, and the first pair loses by that."""
         first = {"keep": 2.0, "up": 1.9, "down": 2.1}
         harm = {"keep": 0.0, "up": 0.5, "down": 0.0}
         return torch.tensor([[first[a] + harm[b], 1.5 - 0.1 * (b == "up")] for a, b in space])

@@ -136,7 +136,7 @@ def test_what_else_is_said(exercise: Exercise, answer: Callable[..., Any], says:
 
 
 class _OneTeacher(BaseDistiller):
-    """Everything from one frozen model."""
+    """All its soft targets come from one frozen model."""
 
     waits = False
     teacher: nn.Module
@@ -151,7 +151,7 @@ class _OneTeacher(BaseDistiller):
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lesson's names, for the time of one test."""
+    """The lesson's names, registered for one test."""
     monkeypatch.setitem(SAMPLERS, "resting", lambda sizes, config, found: Resting(sizes))
     trio = ("tau=1", "tau=5", "resting")
     monkeypatch.setitem(METHODS, "council", Method("council", trio, Council, "9 to 15", "peers by merit", "lesson 16"))

@@ -40,7 +40,7 @@ def test_the_course_holds_the_lessons_with_points(tmp_path: Path) -> None:
     assert "course_id" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
     with pytest.raises(LessonError, match="no lesson 99"):
         make_course(tmp_path, ["99"])
-    with pytest.raises(LessonError, match="nothing in it is graded"):
+    with pytest.raises(LessonError, match="no exercise in it is graded"):
         make_course(tmp_path, ["00"])
 
 
@@ -86,7 +86,7 @@ def nbgrader(folder: Path, *words: str) -> None:
 
 
 def solve(path: Path, names: set[str], wrong: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-    """Write our own solutions of these exercises, or a wrong one, into a submission."""
+    """Write our solutions of these exercises, or a wrong one, into a submission."""
     answers = {cell.source.split("(")[0].removeprefix("def "): cell.source
                for cell in versions(SOURCE, LESSONS)[LESSONS / "solutions" / f"{LESSON}.ipynb"].cells
                if "exercise" in cell.metadata.get("tags", [])}  # fmt: skip

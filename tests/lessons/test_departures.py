@@ -40,7 +40,7 @@ def test_the_file_is_there(row: Departure) -> None:
 
 @pytest.mark.parametrize("row", WITH_OPTION, ids=named)
 def test_the_option_is_legal_and_changes_ours(row: Departure) -> None:
-    """Somewhere among the presets the value differs from what the preset has, so the option can indeed change it."""
+    """In at least one preset the value differs from the preset's, so the option can change it."""
     (name, value), = parse_settings([row.option]).items()
     value = float(value) if isinstance(leaf(PRESETS["wmt6"], name), float) else value
     changed = [leaf(preset(p, **{name: value}), name) == value != effective(PRESETS[p], name) for p in ("ted8", "wmt6")]
@@ -48,7 +48,7 @@ def test_the_option_is_legal_and_changes_ours(row: Departure) -> None:
 
 
 def effective(config: Config, option: str) -> Any:
-    """The value in force: that of the bundle where the field leaves it open."""
+    """The value in effect: that of the bundle if the field leaves it open."""
     value = leaf(config, option)
     return getattr(config.distill.resolved, option.rpartition(".")[2]) if value is None else value
 

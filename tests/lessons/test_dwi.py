@@ -1,4 +1,4 @@
-"""What a pair's loss depends on, by hand; and stored searches, whose words follow from their numbers."""
+"""What a pair's loss depends on, by hand; and stored searches, whose sentences follow from their numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def event(step: int, student: int, results: Tensor) -> dict[str, Any]:
 
 
 def sample(meddling: float = 1.0, seed: int = 0) -> dict[str, Any]:
-    """Two seeds, two students, three searches each: the first pair independent, the last at the mercy of the others."""
+    """Two seeds, two students, three searches each: the first pair is independent, the last depends on the others."""
     rng = torch.Generator().manual_seed(seed)
     searches = []
     for _ in range(2):
@@ -168,7 +168,7 @@ def test_own_shares_by_weight(stored: StoredSearches) -> None:
 
 
 def test_rules_by_hand(tmp_path: Path) -> None:
-    """The second pair's going up hurts the first by more than it gains itself; the third has nothing to choose."""
+    """When the second pair goes up, the first loses more than the second gains; the third has no choice."""
     own = [effect(0.0), {"keep": 0.0, "up": -0.01, "down": 0.01}, effect(0.0)]
     results = torch.cat([additive([effect(0.0), {"keep": 0.0, "up": 0.05, "down": 0.0}, effect(0.0)]), additive(own),
                          additive([effect(0.0)] * 3)], dim=1) + 1  # fmt: skip

@@ -1,4 +1,4 @@
-"""How exercises are checked: right, not attempted, wrong with a known mistake, wrong otherwise, raising, mutating."""
+"""How exercises are checked: right, not attempted, wrong with a known mistake, otherwise wrong, raising, mutating."""
 
 from __future__ import annotations
 

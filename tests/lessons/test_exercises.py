@@ -1,4 +1,4 @@
-"""Every exercise of every lesson: its right answer passes, each of its mistakes fails and is named as what it is."""
+"""Every exercise of every lesson: its right answer passes, each of its mistakes fails and gets its own message."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ else:
 
 
 def without_points(found: re.Match[str]) -> str:
-    """A hidden test turned round: the cell fails if the test passes."""
+    """The opposite of a hidden test: the cell fails if the test passes."""
     return NO_POINTS.format(indented(found[1]))
 
 
 def notebook(path: Path, solved: bool) -> NotebookNode:
-    """The lesson with the hidden tests that grading puts back: solved they must pass, unsolved each must refuse."""
+    """The lesson with the hidden tests that grading puts back: solved, all must pass; unsolved, each must fail."""
     nb = load(LESSONS / "src" / f"{path.stem}.py")
     for cell in nb.cells:
         if not solved:
@@ -65,7 +65,7 @@ def in_one_kernel(path: Path) -> tuple[NotebookNode, dict[bool, NotebookNode]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_lesson_runs(path: Path, tmp_path: Path) -> None:
-    """What it shows is what a reader sees: the hidden tests print nothing. The solved one finds the runs trained."""
+    """Its outputs are those that a reader sees: the hidden tests print nothing. The solved one finds finished runs."""
     whole, parts = in_one_kernel(path)
     try:
         run(whole, lesson_folder(LESSONS, tmp_path / "lessons"), name=path.name, size="ci", timeout=SECONDS_PER_CELL)
@@ -79,7 +79,7 @@ def test_lesson_runs(path: Path, tmp_path: Path) -> None:
 
 
 def check_what_it_shows(nb: NotebookNode, name: str, solved: bool) -> None:
-    """No error in passing, figures with their text, and exercises open if and only if they are."""
+    """No printed error, every figure with its text, and unsolved exercises if and only if the notebook is unsolved."""
     broken = [f"cell {number}: {text[-500:]}" for number, text in stderr_texts(nb) if "Traceback" in text]
     assert not broken, f"{name} runs, but prints an error in passing: {broken}"
     drawn = figures(nb)

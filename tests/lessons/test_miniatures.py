@@ -1,4 +1,4 @@
-"""The small TED-8 and WMT-6 of lessons 14 and 15: through the scripts of the real data, without a complaint."""
+"""The small TED-8 and WMT-6 of lessons 14 and 15: through the scripts of the real data, without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's numbers agree with themselves, as far as they do."""
+"""The paper's numbers agree with each other, with the exceptions that we know."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_as_the_code_the_encoder_has_the_sources_tag_in_m2o_and_the_targets_in_o
 
 
 def test_as_the_code_uni_pmd_has_a_dead_zone_of_a_twentieth_bit() -> None:
-    """.05 bit is .03466 nats: a lead of .034 is none, one of .035 is."""
+    """.05 bit is .03466 nats: a lead of .034 does not count, one of .035 does."""
     zone = FIDELITY["released"].dead_zone
     for lead, taught in ((0.034, [0.6, 0.6]), (0.035, [0.0, 0.6])):
         weights = uni_weights(torch.tensor([[2.0], [2.0 + lead]], dtype=torch.float64), 0.6, zone)

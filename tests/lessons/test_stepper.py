@@ -1,4 +1,4 @@
-"""The search stepper shows what the log says: recomputed here from R, by another route than the library's."""
+"""The search stepper shows what the log says; the test computes it from R in another way than the library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rows = Sequence[Sequence[float]]
 # ---------------------------------------------------------------- runs to look at
 @pytest.fixture(scope="module")
 def trained(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A real, if tiny, Auto-PMD run of three searches."""
+    """A real but tiny Auto-PMD run of three searches."""
     out = tmp_path_factory.mktemp("runs") / "auto"
     settings = {**TINY, "steps": 13, "update_every": 4}
     return pmd.train(tiny_corpus, "auto-pmd", "toy", out=out, show="off", score=False, **settings)
@@ -124,7 +124,7 @@ def assert_log_is_right(run: Run) -> None:
 
 # ---------------------------------------------------------------- what is drawn
 def texts(ax: Any) -> dict[tuple[float, float], str]:
-    """{position: text} of what is written in an axes."""
+    """{position: text} of the texts in an axes."""
     return {(float(t.get_position()[0]), float(t.get_position()[1])): t.get_text() for t in ax.texts}
 
 

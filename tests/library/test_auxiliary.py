@@ -96,7 +96,7 @@ def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: C
     (aux,) = run.auxiliary
     assert aux.path == (tmp_path / "run" / "auxiliary" / "plain").resolve()
     assert (aux.method.name, aux.dir.finished) == ("tau=1", True)
-    assert not (aux.path / "scores.json").exists(), "nobody asked for its BLEU"
+    assert not (aux.path / "scores.json").exists(), "its BLEU was not asked for"
     assert aux.config.train == run.config.train
 
 
@@ -227,7 +227,7 @@ def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
 
 @pytest.mark.slow
 def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
-    """Weights of a long run are set by hand: so short a one moves them all alike."""
+    """Weights of a long run are set by hand: in such a short run all of them would move alike."""
     shutil.copytree(auto.path, tmp_path / "auto")
     lines, ends = auto.dir.metrics(), [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.6, 0.5, 0.4, 0.3, 0.2, 0.0]]
     for line in [x for x in lines if x["event"] == "eval"][-2:]:

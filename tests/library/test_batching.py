@@ -30,7 +30,7 @@ def split_of(lengths: Sequence[tuple[int, int]]) -> EncodedSplit:
 
 
 def sentences(batch: Batch) -> list[int]:
-    """Numbers of the sentences in a batch of `split_of`."""
+    """The numbers of the sentences in a batch of `split_of`."""
     return (batch.src[:, 0] - FIRST).tolist()
 
 
@@ -39,7 +39,7 @@ def longest(lengths: Sequence[tuple[int, int]], rows: Iterable[int]) -> int:
 
 
 def a_pass(stream: PairStream) -> list[Batch]:
-    """The batches up to the end of the round: one pass, or several over a pair that is smaller than a batch."""
+    """The batches up to the end of the round: one pass, or several passes over a pair that is smaller than a batch."""
     return [stream.next() for _ in range(stream.round.batches)]
 
 
@@ -57,7 +57,7 @@ budgets = st.integers(1, 200)
 
 
 def slow_batch(split: EncodedSplit, rows: Sequence[int]) -> dict[str, list[Any]]:
-    """What a batch must hold, token by token."""
+    """The batch that is expected, built token by token."""
     src = [split.src[i].tolist() for i in rows]
     trg = [split.trg[i].tolist() for i in rows]
     src_len, trg_len = max(map(len, src)), max(map(len, trg))
@@ -123,7 +123,7 @@ def test_batches_of_a_selection(tiny_encoded: EncodedCorpus) -> None:
 
 
 def greedy_count(ascending: Sequence[int], budget: int) -> int:
-    """Batches that filling one after another gives, the slow way: as few as can be, lengths being sorted."""
+    """How many batches come of filling one after another: with sorted lengths this is the smallest possible number."""
     count, size = 0, 0
     for length in ascending:
         if count == 0 or length * (size + 1) > budget:
@@ -159,9 +159,9 @@ def test_equal_lengths_are_cut_into_equal_batches(length: int, count: int, budge
 @given(shortest=st.integers(4, 40), roomy=st.integers(16, 60), full=st.floats(1, 6), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=150, deadline=None)
 def test_no_crumbs(shortest: int, roomy: int, full: float, seed: int) -> None:
-    """Where 16 sentences or more fit into a batch and lengths differ by a quarter, no batch is a third of another.
+    """If 16 sentences or more fit into a batch and lengths differ by a quarter, no batch is a third of another.
 
-    Filling up leaves a single sentence at times: 1/16.
+    Filling greedily sometimes leaves a single sentence: 1/16.
     """
     most = shortest * 5 // 4
     lengths = np.random.default_rng(seed).integers(shortest, most + 1, size=int(full * roomy))

@@ -1,4 +1,4 @@
-"""The benchmarks compare like with like, and run: what takes minutes for real takes a moment at toy size here."""
+"""The benchmarks compare equal work, and run: their toy size takes a moment where the real size takes minutes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ VOCAB = 61
 
 
 def our_loss(model: Transformer, batch: Batch) -> Tensor:
-    """What training differentiates, without smoothing."""
+    """The loss that training differentiates, without smoothing."""
     hidden = token_states(model, batch.src, batch.trg_in, batch.keep)
     return projected_loss(hidden, output_of(model), batch.gold, 0.0, Mix())[0]
 
 
 def copy_into(theirs: Any, ours: Transformer) -> None:
-    """Our weights into nn.Transformer's places."""
+    """Copy our weights into an nn.Transformer."""
 
     def put(place: Any, *parts: Any) -> None:
         for name in ("weight", "bias"):
@@ -61,7 +61,7 @@ def copy_into(theirs: Any, ours: Transformer) -> None:
 
 
 def same_loss(peer: Peer, ours: Transformer) -> None:
-    """On a padded batch, dropout off."""
+    """Both losses are equal on a padded batch, with dropout off."""
     peer.model.eval()
     ours.eval()
     batches = make_batches(VOCAB, 600, 40)

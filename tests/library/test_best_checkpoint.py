@@ -50,7 +50,7 @@ def test_pooling_is_the_loss_of_all_tokens_and_equal_sizes_make_a_mean(pairs: li
 
 
 def with_losses(trainer: Trainer, monkeypatch: pytest.MonkeyPatch, made: list[Tensor]) -> None:
-    """Let the evaluations of a trainer's one student find these losses, each [2, pair], one after another."""
+    """Make the evaluations of a trainer's only student return these losses, each [2, pair], one after another."""
     found = iter(made)
     monkeypatch.setattr(trainer.probe, "losses", lambda student, purpose: next(found))
 

@@ -1,4 +1,4 @@
-"""BLEU and chrF: parity with independent routes, and the Chinese tokenizer."""
+"""BLEU and chrF agree with independent computations; and the Chinese tokenizer."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_floor_below_every_share_changes_nothing() -> None:
 
 
 def test_with_one_pair_on_the_floor_the_others_still_reach_the_radius() -> None:
-    """The easiest has 0.2 x 0.6 of 1.12; the distance that is left for the other two is a quadratic equation."""
+    """The easiest has 0.2 x 0.6 of 1.12; the distance that is left gives a quadratic equation for the other two."""
     q0 = 0.12 / 1.12
     rest = 1 - q0
     # (x - .3)^2 / .3 + (rest - x - .1)^2 / .1 = 2 - (q0 - .6)^2 / .6, the smaller root
@@ -349,7 +349,7 @@ def test_the_floor_of_the_config_is_used_inside_the_bisection() -> None:
 
 
 def test_noting_a_loss_never_needs_its_value() -> None:
-    """A meta tensor has no value: whoever waited for it would fail."""
+    """A meta tensor has no value: code that waited for its value would fail."""
     sampler = make()
     for pair in (0, 1, 0):
         sampler.after_step(pair, torch.empty((), device="meta", requires_grad=True), 100)

@@ -162,7 +162,7 @@ def test_a_mistake_gives_one_line_and_exit_2(
     import torch
 
     if torch.cuda.is_available() and ("cuda" in words or "fp16" in words):
-        pytest.skip("here this is no mistake")
+        pytest.skip("this is not a mistake here")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO("a sentence"))
     assert main(words) == 2

@@ -35,7 +35,7 @@ METHODS = ["tau=1", "auto-pmd", "lsmd", "tau=1 d_model=32", "bi-pmd samplers=tau
 
 
 def spawning(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
-    """As for a user: nothing is patched."""
+    """Processes start as they do for a user: nothing is patched."""
     return pmd.compare("toy", methods, seeds, corpus_options=WORLD, out=out, workers=2, show=False, **words, **QUICK)
 
 
@@ -226,7 +226,7 @@ def test_one_seed_marks_nothing(found: Comparison, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_translations_give_the_scores_again(found: Comparison) -> None:
-    """The statistics behind the differences come from the same lines as scores.json."""
+    """The statistics of the differences come from the same translations as scores.json."""
     run, corpus = run_of(found, "tau=1", 1), pmd.load_corpus("toy", **WORLD)
     pair = corpus.pairs[0]
     lines = run.translations(pair, 0)
@@ -251,7 +251,7 @@ def test_costs_by_hand(found: Comparison) -> None:
 
 @pytest.mark.slow
 def test_runs_of_an_older_version_are_shown_without_their_compute(found: Comparison, tmp_path: Path) -> None:
-    """They counted target tokens: numbers of another unit are in no table and buy nobody updates."""
+    """They counted target tokens: numbers of another unit appear in no table and give no method any updates."""
     shutil.copytree(found.path, tmp_path / "old")
     for seed in found.seeds:
         run = finished_run(tmp_path / "old" / "runs", parse_entry("tau=1"), seed)

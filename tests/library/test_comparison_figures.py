@@ -56,7 +56,7 @@ every_figure = pytest.mark.parametrize("name", FIGURES)
 
 @functools.cache
 def drawn(name: str) -> LessonFigure:
-    """For tests that only look."""
+    """A figure for tests that only read it."""
     return FIGURES[name][0](alt=ALT)
 
 
@@ -101,7 +101,7 @@ def test_the_undominated_means_are_joined_and_the_baseline_is_crossed() -> None:
     assert [18.0, 18.0] in [list(line.get_ydata()) for line in ax.lines]  # type: ignore[arg-type]
     assert list(lines(comparisons.frontier_many(POINTS, baseline=None, alt=ALT).axes[0])) == ["not dominated"]
     alone = comparisons.frontier_many({"low": POINTS["low"]}, baseline=None, alt=ALT)
-    assert key(alone) == ["1  low", "1 standard deviation (seeds)"]  # one point is no line
+    assert key(alone) == ["1  low", "1 standard deviation (seeds)"]  # one point is not a line
 
 
 def test_numbers_on_the_plane_are_those_of_the_key() -> None:
@@ -208,7 +208,7 @@ def test_costs_are_stacked_in_multiples_of_the_first_total() -> None:
     assert [t.get_text() for t in ax.get_yticklabels()] == ["tau=1", "auto"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first on top
     assert ax.get_xlabel() == "cost, in multiples of tau=1"
-    assert key(fig) == ["train", "teacher", "trial", "dev"]  # in one order, and no purpose that nobody has
+    assert key(fig) == ["train", "teacher", "trial", "dev"]  # in one order, and no purpose without costs
 
 
 def test_a_purpose_has_its_own_colour_and_hatch_in_every_figure() -> None:

@@ -1,4 +1,4 @@
-"""Configurations: they survive JSON, refuse what cannot work, and say what they know when asked for something else."""
+"""Configurations: they survive JSON, refuse what cannot work, and list the known names when a name is unknown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def leaves(config: Config) -> dict[str, Any]:
 
 
 def changed(config: Config, other: Config) -> dict[str, Any]:
-    """What `other` has where the two differ."""
+    """The values of `other` where the two differ."""
     before = leaves(config)
     return {name: value for name, value in leaves(other).items() if value != before[name]}
 
@@ -262,7 +262,7 @@ def test_a_preset_that_sets_a_member_keeps_it_under_either_fidelity() -> None:
         ({"heads": 0}, "must be at least 1"),
         ({"seed": -1}, "must be at least 0"),
         ({"dead_zone": -0.1}, "must be at least 0"),
-        ({"alpha_clip": 1.5}, "1 is no limit"),
+        ({"alpha_clip": 1.5}, "1 means no limit"),
         ({"rollback": "no"}, "write True or False"),
         ({"lr": "fast"}, "must be a number"),
         ({"tau": -1}, "tau=-1: must be positive"),

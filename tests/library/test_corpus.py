@@ -1,4 +1,4 @@
-"""What a Corpus promises: one text whatever its form on disk, lazily decoded, checked across splits, safely written."""
+"""What a Corpus promises: the same text from each form on disk, decoded late, checked across splits, written safely."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_repeated_pairs_are_counted_with_examples() -> None:
     texts = sample()
     train = texts["de-en"]["train"]
     train[1] = train[3] = train[4] = train[0]
-    train[5] = (train[0][0], "another translation is no repetition")
+    train[5] = (train[0][0], "another translation is not a repetition")
     (warning,) = Corpus.from_texts("c", texts).warnings
     assert warning.startswith("train.de-en (in memory):2, :4, :5: 3 of 6 training pairs repeat")
 

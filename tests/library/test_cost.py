@@ -1,4 +1,4 @@
-"""What is counted as computed: by hand, and as PyTorch's own counter sees the matrix products go by."""
+"""Multiply-adds are counted right: compared with counts by hand, and with PyTorch's own counter of matrix products."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BASE: dict[str, Any] = {"d_model": 512, "heads": 8, "encoder_layers": 6, "decode
 
 
 def seen(act: Callable[[], object]) -> int:
-    """Multiply-adds of all products with weights that PyTorch sees while something acts: half their FLOPs.
+    """Multiply-adds of all products with weights that PyTorch counts while `act` runs: half their FLOPs.
 
     Attention multiplies activations with each other; PyTorch sees that as other operations.
     """
@@ -50,14 +50,14 @@ def seen(act: Callable[[], object]) -> int:
 
 
 def spent(trainer: Trainer, act: Callable[[], object]) -> dict[str, int]:
-    """What an act costs, purpose by purpose; what costs nothing is left out."""
+    """{purpose: multiply-adds} of an act; purposes without cost are left out."""
     before = trainer.cost.state_dict()
     act()
     return {name: n - before[name] for name, n in trainer.cost.state_dict().items() if n != before[name]}
 
 
 def alone(trainer: Trainer, pair: int, row: int = 0) -> Draw:
-    """One sentence: nothing is padded, so that PyTorch sees what is counted."""
+    """One sentence, so that nothing is padded and PyTorch counts the same as we do."""
     return Draw(trainer.encoded.train[pair], np.array([row]), pair)
 
 
@@ -97,7 +97,7 @@ def test_what_is_looked_up_added_or_shared_does_not_count(change: dict[str, Any]
 
 def test_another_encoder_decoder_is_counted_by_its_linear_layers() -> None:
     class Foreign(nn.Module):
-        """Names as in Hugging Face's Marian; the output layer is a module whose weight is the table's."""
+        """A model with the names of Hugging Face's Marian; the weight of its output layer is the table."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -135,7 +135,7 @@ def test_what_is_left_out_is_as_small_as_the_docstring_says() -> None:
 
 @pytest.mark.parametrize("method", ["tau=1", "bi-pmd", "lssd", "lssd-selective", "lssd-whole"])
 def test_an_update_costs_what_pytorch_sees(make_trainer: MakeTrainer, method: str) -> None:
-    """Gates project student and teacher a second time; without one, or without a teacher, nothing is second."""
+    """Gates project student and teacher a second time; without a gate or without a teacher there is no second time."""
     trainer = make_trainer(method)
     student = trainer.students[0]
     if isinstance(trainer.distiller, LSSD):
@@ -170,7 +170,7 @@ def test_a_teacher_counts_in_its_own_size(make_trainer: MakeTrainer) -> None:
 def test_a_search_costs_what_pytorch_sees(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, rollback: bool, samplers: list[str], kept: bool
 ) -> None:
-    """Trials side by side share the teachers' passes, and their projections only where these may be kept."""
+    """Trials side by side share the teachers' passes; they share the projections only if these may be kept."""
     trainer = make_trainer("auto-pmd", rollback=rollback, samplers=samplers)
     batches = [alone(trainer, pair).batch() for pair in (0, 1, 2, 5)]
     trainer.dev = [collate(split, np.array([0]), pair) for pair, split in enumerate(trainer.encoded.valid)]
@@ -178,7 +178,7 @@ def test_a_search_costs_what_pytorch_sees(
     for module in (targets, probe):
         monkeypatch.setattr(module, "worth_keeping", lambda tokens, vocab: kept)
     alphas = torch.full((3, 6), 0.3, dtype=torch.float64)
-    alphas[:, 0], alphas[0, 1], alphas[1:, 2] = 0.0, 0.0, 0.0  # nobody, two, one of them, and all listen
+    alphas[:, 0], alphas[0, 1], alphas[1:, 2] = 0.0, 0.0, 0.0  # no student, two, one of them, and all of them learn
     cost = {}
     products = seen(lambda: cost.update(spent(trainer, lambda: trainer.probe.trial(0, alphas))))
     assert cost == {"trial": products}

@@ -1,4 +1,4 @@
-"""A damaged or hostile file in a run directory is named and refused, or it reads as it was; nothing in between."""
+"""A damaged or hostile file in a run directory is named and refused, or its content is read unchanged."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_no_cut_goes_unnoticed(file: str, kept: float, run: RunDir) -> None:
 
 
 class _Bomb:
-    """A pickle that makes a directory when it is loaded carelessly."""
+    """A pickle that makes a directory if it is loaded without protection."""
 
     def __init__(self, mark: Path):
         self.mark = str(mark)

@@ -1,4 +1,4 @@
-"""The dashboard of a run: right numbers, in whatever state the directory is, alone or beside a run that goes on."""
+"""The dashboard of a run: right numbers in every state of the directory, alone or beside a run that continues."""
 
 from __future__ import annotations
 

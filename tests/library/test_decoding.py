@@ -1,4 +1,4 @@
-"""Beam search against every sequence there is, against a slow search written another way, and by hand."""
+"""Beam search against all possible sequences, against a slow search that is written differently, and by hand."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ def test_whatever_comes_back_is_allowed_and_has_its_true_score(
 
 
 class Chain(Transformer):
-    """A language of which every probability is written down: the next token depends on the one before it only.
+    """A language with known probabilities: the next token depends only on the one before it.
 
-    After a token without a line of its own comes EOS.
+    EOS follows a token that has no line of its own.
     """
 
     def __init__(self, table: dict[int, dict[int, float]]) -> None:

@@ -1,4 +1,4 @@
-"""Several processes make the run that one makes: the same steps, decisions and counts, up to the order of sums."""
+"""Several processes make the same run as one: the same steps, decisions and counts, up to the order of sums."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def known(column: list[float | None]) -> dict[int, float]:
 
 
 def same_run(a: Run, b: Run) -> None:
-    """Weights, losses and decisions alike; what is counted, equal."""
+    """Check that weights, losses and decisions are close, and that counts are equal."""
     for student in range(len(a.labels)):
         ours, theirs = (run.dir.load_weights(student, "latest") for run in (a, b))
         for name in ours:
@@ -93,7 +93,7 @@ def test_several_processes_make_the_run_of_one(
 
 @pytest.mark.slow
 def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: Path) -> None:
-    """Twice each, as on a terminal: from it, and passed on by the launcher. All save, and nobody shows a traceback."""
+    """Each gets the signal twice, as on a terminal: from it and from the launcher. All save; none shows a traceback."""
     text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show off"
     small = "--d-model 8 --heads 2 --ffn 8 --device cpu"
     words = [*text.split(), *small.split(), "--out", str(tmp_path / "r")]
@@ -114,7 +114,7 @@ def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: 
             os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 130, err
     assert "Traceback" not in err
-    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to go on" in err
+    assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to continue" in err
     assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
 
 
@@ -143,7 +143,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_named_and_costs_nothing_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended: .*SIGKILL.*goes on"):
+    with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended:.*SIGKILL.*continues"):
         patched.setattr(launching, "one_rank", rank_1_dies)
         together(tmp_path / "run", 2)
     run = Run(tmp_path / "run")
@@ -162,7 +162,7 @@ def batches(run: Run) -> tuple[int, int]:
 def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Once, when the run begins; config.json holds what is used, and whoever continues it uses the same."""
+    """The update is divided once, when the run begins; config.json holds the values, also for every resumed run."""
     words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
     with monkeypatch.context() as patched, pytest.raises(UserError, match="process 1 of 2 ended"):
         patched.setattr(launching, "one_rank", rank_1_dies)

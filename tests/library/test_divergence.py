@@ -20,7 +20,7 @@ from tests.paper.test_resume import assert_same
 
 
 def before_update(trainer: Trainer, step: int, student: int, act: Callable[[Student], object]) -> list[str]:
-    """Do something just before one update; returns a list that then holds the pairs which that update drew."""
+    """Run `action` just before one update; returns a list that then holds the pairs that this update drew."""
     real_update, drawn = trainer.update, []
 
     def update(one: Student) -> int:
@@ -136,7 +136,7 @@ def test_dev_losses_that_are_no_numbers_are_named(make_trainer: MakeTrainer, mon
 
 
 def with_scaler(trainer: Trainer) -> Trainer:
-    """fp16 autocast with its gradient scaler, on the CPU, where no user would want them."""
+    """fp16 autocast with its gradient scaler on the CPU, which only a test needs."""
     for student in trainer.students:
         student.learner.use(Precision(torch.float16))
     return trainer

@@ -1,4 +1,4 @@
-"""Several models that translate as one: the mean of their probabilities, in scoring and in every step of decoding."""
+"""Several models that translate as one, by the mean of their probabilities, in scoring and at each decoding step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run will take: counted as the run itself counts, and nothing left behind."""
+"""What a run will take: the estimate counts as the run itself does, and leaves no files behind."""
 
 from __future__ import annotations
 

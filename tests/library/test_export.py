@@ -1,4 +1,4 @@
-"""Students in other hands: the same logits in transformers, the same translations in CTranslate2, and back again."""
+"""Exported students: the same logits in transformers, the same translations in CTranslate2, and the way back."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def translations(model: Transformer, src: Tensor, beam: int, length_penalty: flo
 
 
 def check_equal(theirs: list[list[int]], ours: list[Hypothesis]) -> None:
-    """Equal wherever theirs ended; what never ends is cut off in another way."""
+    """Check that translations that ended are equal; those that never end are cut off differently."""
     ended = [ids[: ids.index(EOS)] if EOS in ids else None for ids in theirs]
     assert sum(ids is not None for ids in ended) >= 10
     for ids, hypothesis in zip(ended, ours, strict=True):
@@ -181,7 +181,7 @@ def check_equal(theirs: list[list[int]], ours: list[Hypothesis]) -> None:
 
 
 def of_theirs(transformers: Any, **changes: Any) -> Any:
-    """A tiny model of theirs, which ours can be but for the changes."""
+    """A tiny model of transformers, which can be converted unless `changes` prevent it."""
     config: Any = {
         "vocab_size": VOCAB, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
         "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 16,
@@ -201,7 +201,7 @@ def of_theirs(transformers: Any, **changes: Any) -> Any:
         ({"decoder_ffn_dim": 4}, "ffn_dim is 8 in the encoder and 4"),
         ({"activation_function": "tanh"}, "activation_function='tanh'"),
         ({"decoder_vocab_size": 30, "share_encoder_decoder_embeddings": False}, "vocabularies of 40 and 30"),
-        ({"kind": "m2m_100"}, "'m2m_100' is not our Transformer"),
+        ({"kind": "m2m_100"}, "'m2m_100' cannot be converted"),
         ({"kind": "bart"}, "embed_positions of the encoder are not sinusoidal"),
     ],
 )
@@ -289,7 +289,7 @@ def released_run(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def snippet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the Python in the README of an exported directory defines, run there as the README says."""
+    """The names that the Python code in the README of an exported directory defines, run there as the README says."""
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert "<<" not in readme
     (code,) = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)

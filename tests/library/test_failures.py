@@ -1,4 +1,4 @@
-"""The disk is full, read-only or taken, the clock jumps: one sentence each, and nothing that was saved is lost."""
+"""The disk is full, read-only or taken, or the clock jumps: each gives one sentence, and no saved file is lost."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_each_refusal_comes_with_its_advice(number: int, says: str) -> None:
 
 
 def test_the_file_that_was_refused_is_named_and_not_the_run_around_it(tmp_path: Path) -> None:
-    """Training touches other files too: an encoded corpus that was removed is no fault of the run directory."""
+    """Training touches other files too: if an encoded corpus is removed, the error must not blame the run directory."""
     with pytest.raises(UserError, match=r"train\.bin: No such file") as error, explained(tmp_path / "run"):
         (tmp_path / "elsewhere" / "train.bin").read_bytes()
     assert str(tmp_path / "run") not in str(error.value)
@@ -227,7 +227,7 @@ def test_a_file_system_without_locks_is_not_called_another_process(
 def test_a_jumping_clock_changes_no_figure(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The wall clock falls back by a day at every look; no time, rate or rest may notice, nor the bar."""
+    """The wall clock goes back a day each time it is read; no time, rate, remaining time or progress bar may change."""
     looks = itertools.count()
     monkeypatch.setattr(time, "time", lambda: 1e9 - 86_400 * next(looks))
     bar = Progress("bar", "run", ["a"], 10)

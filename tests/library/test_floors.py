@@ -53,7 +53,7 @@ def room_of(module: str) -> str:
 
 
 def imported(module: str, text: str, modules: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """(module, line) of every import of ours in a file, inside functions and for type checkers too."""
+    """(module, line) of every import of our modules in a file, also inside functions and for type checkers."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -79,7 +79,7 @@ def upward(modules: Mapping[str, str]) -> list[str]:
 
 
 def circles(modules: Mapping[str, str]) -> list[list[str]]:
-    """Files that import each other in a loop. A package that only hands names on is passed through."""
+    """Files that import each other in a loop. A package that only re-exports names is skipped."""
     below = {module: {name for name, _ in imported(module, text, modules)} for module, text in modules.items()}
     found: list[list[str]] = []
     done: set[str] = set()

@@ -20,7 +20,7 @@ from tests.conftest import MakeTrainer
 
 @dataclass(frozen=True)
 class Idle(Group):
-    """A rank that gets all its gradients from another one, which has finished the same update."""
+    """A rank that gets all its gradients from another rank, which has finished the same update."""
 
     peer: Any = None
 
@@ -33,7 +33,7 @@ class Idle(Group):
 
 
 class Busy(Group):
-    """The other rank: leaves its gradients, as they are before the step, to be fetched."""
+    """The other rank: it stores its gradients before the step, so that the idle rank can fetch them."""
 
     def __init__(self, left: list[list[Tensor]]):
         super().__init__(0, 2)

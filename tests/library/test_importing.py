@@ -1,4 +1,4 @@
-"""A Marian checkpoint as it lies on the hub (`marian_files`): the same pieces, logits and translations with our ids."""
+"""A Marian checkpoint as on the hub (`marian_files`): the same pieces, logits and translations with our ids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def their_names(tokenizer: Any, ids: list[int]) -> list[str]:
 
 
 def our_names(tokenizer: Tokenizer, ids: list[int], known: set[str]) -> list[str]:
-    """What the checkpoint does not know counts as UNK, which it is to the checkpoint."""
+    """The names of these ids; a piece that the checkpoint does not know is named UNK, as the checkpoint reads it."""
     return [name if (name := tokenizer.piece(i)) in known else "<unk>" for i in ids]
 
 
@@ -54,7 +54,7 @@ def test_the_same_pieces_as_marians_own_tokenizer(one_target: Path, imported: Im
 
 
 def rows_of(imported: Imported, folder: Path) -> tuple[list[int], list[int]]:
-    """Of each name in vocab.json that we have too: (our id, their id)."""
+    """(our id, the checkpoint's id) of each name in vocab.json that we have too."""
     names = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     tokenizer = imported.tokenizer
     ours = {tokenizer.piece(i): i for i in range(tokenizer.vocab_size)}
@@ -88,7 +88,7 @@ def test_the_same_logits_for_every_id_that_both_have(share: bool, bias: bool, co
     ours, theirs = ([pair[side] for pair in compared] for side in (0, 1))
     torch.testing.assert_close(logits[..., ours], expected[..., theirs], atol=1e-5, rtol=1e-5)
     everything_else = torch.ones(model.vocab_size, dtype=torch.bool).index_fill_(0, torch.tensor(ours), False)
-    assert logits.softmax(-1)[..., everything_else].sum(-1).max() < 1e-3, "what nobody predicts takes no probability"
+    assert logits.softmax(-1)[..., everything_else].sum(-1).max() < 1e-3, "unpredicted ids take no probability"
     assert not bias or expected.softmax(-1)[..., marian.config.pad_token_id].mean() > 0.8
 
 
@@ -106,7 +106,7 @@ def test_what_the_checkpoint_never_predicted_starts_out_of_reach(one_target: Pat
 
 
 def test_a_checkpoint_for_several_targets_translates_as_marian_does(corpus: Corpus, tmp_path: Path) -> None:
-    """With its codes (>>aaa<<) as our tags, all of the way from text to text is the checkpoint's."""
+    """With its codes (>>aaa<<) as our tags, every step from text to text equals the checkpoint's."""
     turned = corpus.reversed()
     targets = [pair.split("-")[1] for pair in turned.pairs]
     codes = {language: f"{language}_X" for language in targets}
@@ -164,7 +164,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
     refused("name the pairs", pairs=["a/b-en"])
     refused("en on both sides", pairs=["fr-en", "en-de"])
     refused("codes for xx, but the target languages are eng", codes={"xx": "y"})
-    refused("no target language 'y'; it has one, unnamed", codes={"eng": "y"})
+    refused("no target language 'y'; it has one, without a code", codes={"eng": "y"})
     (copy / "target_vocab.json").write_text("{}", encoding="utf-8")
     refused("a vocabulary for each side")
     (copy / "target_vocab.json").unlink()
@@ -199,7 +199,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"eos_token_id": 10**6}, "eos_token_id is 1000000, no id of"),
+        ({"eos_token_id": 10**6}, "eos_token_id is 1000000, not one of"),
         ({"pad_token_id": None}, "pad_token_id|transformers cannot load"),
         ({"decoder_start_token_id": None}, "decoder_start_token_id"),
         ({"d_model": "wide"}, "transformers cannot load"),
@@ -229,5 +229,5 @@ def test_a_checkpoint_in_half_precision_is_read_in_full(dtype: torch.dtype, one_
 def test_a_target_without_a_code_is_asked_for(corpus: Corpus, tmp_path: Path) -> None:
     turned = corpus.reversed()
     folder = checkpoint(tmp_path / "opus", turned, codes=("fra_Latn", "deu_Latn"))
-    with pytest.raises(UserError, match=re.escape("it has deu_Latn, fra_Latn. Name the one that")):
+    with pytest.raises(UserError, match=re.escape("it has deu_Latn, fra_Latn. Name the one for")):
         import_marian(folder, tmp_path / "out", turned.pairs)

@@ -1,4 +1,4 @@
-"""An output bias of -inf: the token is as good as not in the vocabulary, in both forms of every loss."""
+"""An output bias of -inf: both forms of every loss behave as if the token were not in the vocabulary."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_cross_entropy_is_that_of_a_vocabulary_without_them() -> None:
 
 
 def test_where_the_target_has_mass_on_them_the_loss_is_infinite_and_its_gradient_is_not() -> None:
-    """Smoothing, a gold token, a teacher that gives one some chance: infinite by definition, in both forms."""
+    """Smoothing, a gold token, or a teacher that gives it some probability: infinite by definition, in both forms."""
     case, other = Case(), Case(teacher_masked=False)
     gold = GOLD.clone()
     gold[3] = NEVER[0]

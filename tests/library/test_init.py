@@ -91,10 +91,10 @@ def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path
 
 @pytest.mark.slow
 def test_every_process_starts_from_it(forked: None, tmp_path: Path) -> None:
-    """Equal up to rounding, all that two kinds of process owe each other: threads, libraries and addresses differ.
+    """Equal up to rounding; two kinds of process cannot agree better, since threads, libraries and addresses differ.
 
     Hence the large eps. The gradient of a key bias is nothing but rounding (softmax does not see it), and Adam with a
-    small eps would make whole steps of it, in another direction wherever a product is rounded in another way.
+    small eps would turn it into whole steps, in another direction wherever a product is rounded differently.
     """
     corpus = load_corpus("toy", **WORLD)
     found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
@@ -160,7 +160,7 @@ def test_an_import_that_does_not_fit_is_refused(imported: Imported, corpus: Corp
     data = bytearray((damaged / "model.safetensors").read_bytes())
     data[-5] ^= 1
     (damaged / "model.safetensors").write_bytes(bytes(data))
-    with pytest.raises(UserError, match="weights are absent or damaged"):
+    with pytest.raises(UserError, match="weights are missing or damaged"):
         train(corpus, "tau=1", "toy", out=tmp_path / "e", init=damaged, **words)
     (damaged / "imported.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match=r"imported\.json is damaged"):

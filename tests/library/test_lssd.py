@@ -1,4 +1,4 @@
-"""LSSD: whose snapshot teaches which pair, when it does, and how much it is trusted."""
+"""LSSD: which snapshot teaches which pair, when it does, and with what weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way we know to spoil a corpus gives one clear error with place and remedy; none loads, so none trains."""
+"""Every way we know to damage a corpus gives one clear error with place and remedy; no such corpus loads or trains."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ WHOLE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 def line_cases() -> Iterator[Case]:
-    """Kind x form x side, the split, pair and line going round so that every combination of two occurs."""
+    """Kind x form x side; split, pair and line take turns so that every combination of two occurs."""
     turns = cycle((pair, split, place) for place in (0, 2, -1) for split in SPLITS for pair in PAIRS)
     for form in ("tsv", "tsv.gz", "plain"):
         for which in (0, 1):
@@ -153,7 +153,7 @@ def line_cases() -> Iterator[Case]:
 
 
 def file_cases() -> Iterator[Case]:
-    """Whole files spoiled, missing, doubled, misnamed, cut off or out of step."""
+    """Whole files that are damaged, missing, doubled, misnamed, cut off or of unequal length."""
     places = [(split, pair) for split in SPLITS for pair in PAIRS]
     turns = cycle(places)
     for form in ("tsv", "tsv.gz", "plain"):
@@ -218,7 +218,7 @@ CASES = [*line_cases(), *file_cases()]
 
 
 def error_of(directory: Path) -> str:
-    """The one error that loading gives; anything but a UserError, and no error at all, fails the test."""
+    """The error that loading gives; if it is not a UserError, or if there is no error, the test fails."""
     with pytest.raises(UserError) as caught:
         load_corpus(directory)
     message = str(caught.value)

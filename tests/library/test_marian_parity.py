@@ -1,4 +1,4 @@
-"""The same network as Marian (Hugging Face's MarianMTModel), which others wrote. Nothing is downloaded."""
+"""Our network equals Marian (Hugging Face's MarianMTModel), an independent implementation. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_marian(activation: str, share: bool) -> Any:
     torch.manual_seed(0)
     marian = transformers.MarianMTModel(config).eval()
     for name, parameter in marian.named_parameters():
-        if "embed_positions" not in name:  # positions are no weights; all else is random and large enough to matter
+        if "embed_positions" not in name:  # positions are not weights; all else is random and large enough to matter
             torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
     torch.nn.init.normal_(marian.final_logits_bias, std=0.4)  # opus-mt's are of this kind
     return marian
@@ -74,7 +74,7 @@ def test_same_greedy_translations() -> None:
 
 
 def test_same_5_best_and_scores_as_generate() -> None:
-    """generate(early_stopping=True) stops as stop="full" does. Random networks, once ours and once Marian's."""
+    """generate(early_stopping=True) stops as stop="full" does. Random networks, in ours and in Marian."""
     compared: list[int] = []
     for seed in range(4):
         torch.manual_seed(seed)

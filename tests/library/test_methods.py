@@ -1,4 +1,4 @@
-"""The method table: every row can be built, and a request that names no row is answered with help."""
+"""The method table: every row can be built, and a request for an unknown row is answered with help."""
 
 from __future__ import annotations
 

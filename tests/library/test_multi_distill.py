@@ -1,4 +1,4 @@
-"""Multi-Distill: until when a bilingual teacher is listened to, and what is learnt from its k best tokens."""
+"""Multi-Distill: how long a student learns from a bilingual teacher, and what it learns from its k best tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE = Clock(20, 100, 10)
 
 @dataclass
 class FakeProbe:
-    """Dev BLEU and dev losses, [student, pair]; what is not given may not be asked for."""
+    """Dev BLEU and dev losses, [student, pair]; asking for one that is not given fails."""
 
     clock: Clock
     bleu: Sequence[Sequence[float]] = ()

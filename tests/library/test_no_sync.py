@@ -1,7 +1,7 @@
-"""An update asks the device for nothing: no value goes back to Python, and no Python runs for a token.
+"""An update never waits for the device: no value goes back to Python, and no Python runs for each token.
 
 On a GPU `.item()`, `.cpu()`, `bool(x)` and index lists of unknown length make the host wait until all work is done. A
-CPU gives no sign of it, so here every operation of an update passes through a watcher that knows those that would wait.
+CPU does not show this, so here a watcher sees every operation of an update and knows those that would wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOST = ("cpu", "numpy", "tolist", "item")
 
 
 class Watcher(TorchDispatchMode):
-    """Names of all operations while it is open, backward passes included."""
+    """The names of all operations while it is open, including those of backward passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Watcher(TorchDispatchMode):
 
 @contextmanager
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watcher]:
-    """Watch operations, and the methods that bring a tensor to Python without being one."""
+    """Watch operations, and the methods that bring a tensor to Python without an operation."""
     watcher = Watcher()
 
     def reporting(name: str) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watcher]:
 
 
 def prepare(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> Student:
-    """Draw beforehand, and fix the weights: both stand in the host's memory, wherever the model is."""
+    """Draw pairs before the update, and fix the weights: both are in the host's memory, wherever the model is."""
     student = trainer.students[0]
     trainer.clock = trainer.clock.__class__(1, trainer.clock.total, trainer.clock.epoch, 0)
     for other in trainer.students:
@@ -140,7 +140,7 @@ def test_more_tokens_are_no_more_python(make_trainer: MakeTrainer, monkeypatch: 
 
 
 def test_dev_losses_come_to_the_host_once(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once a batch; nor is a list of Python numbers, such as an index, sent to the device for each of them."""
+    """No value returns, not even once a batch; and no list of Python numbers (an index) is sent for each batch."""
     trainer = make_trainer("tau=1")
     assert len(trainer.dev) > 3
     with watched(monkeypatch) as watcher:

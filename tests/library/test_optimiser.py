@@ -29,7 +29,7 @@ class Released:
 
     It has two branches. On a GPU with apex, FusedAdam: w -= lr (m / c1 / (sqrt(v / c2) + eps) + decay w), where c1 and
     c2 correct the moments' bias. Else its own class: w -= lr decay w, then w -= lr sqrt(c2) / c1 m / (sqrt(v) + eps).
-    They differ in eps alone, which the second divides by sqrt(c2): for the first few hundred updates, and only where
+    They differ only in eps, which the second divides by sqrt(c2): for the first few hundred updates, and only where
     gradients are as small as eps.
     """
 
@@ -52,7 +52,7 @@ class Released:
 
 
 def gradients(own: Learner, step: int, size: float = 0.01) -> list[Tensor]:
-    """Random ones, none smaller than a tenth of `size`."""
+    """Random gradients, none smaller than a tenth of `size`."""
     generator = torch.Generator().manual_seed(step)
     drawn = [torch.randn(w.shape, generator=generator) for w in own.model.parameters()]
     return [size * (x + 0.1 * x.sign()) for x in drawn]

@@ -1,4 +1,4 @@
-"""Where else the lessons run: dev container, Binder, Colab. What can be checked of it without their servers."""
+"""Other places to run the lessons (dev container, Binder, Colab): what can be checked without their servers."""
 
 from __future__ import annotations
 

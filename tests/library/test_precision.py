@@ -1,4 +1,4 @@
-"""precision="auto": the rule, the trial product, and that nothing global stays changed."""
+"""precision="auto": the rule, the trial product, and that no global state stays changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_asked_for_is_done() -> None:
 
 
 def test_the_trial_product_is_exact_where_the_switch_changes_nothing() -> None:
-    """By whatever route, fp32 or bf16: far from garbage; and neither random state nor switch have moved."""
+    """fp32 and bf16, by every routine: results are nearly right; neither random state nor switch has changed."""
     before = torch.get_rng_state(), torch.get_float32_matmul_precision()
     error, speedup, bf16 = try_products.__wrapped__(64)
     assert 1e-8 < error < 1e-2
@@ -101,7 +101,7 @@ def test_training_by_the_other_route_is_the_same_up_to_rounding(
 def test_a_resumed_run_keeps_the_route_it_began_with(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Timing decides, and on a busy machine it may decide otherwise the next time: the checkpoint remembers."""
+    """Timing decides, and the next time it may decide otherwise on a busy machine: the checkpoint stores the choice."""
     monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 2.0, 1.0))
     make_trainer("auto-pmd", path=tmp_path / "whole", precision="auto").run()
     first = make_trainer("auto-pmd", path=tmp_path / "parts", precision="auto")
@@ -116,7 +116,7 @@ def test_a_resumed_run_keeps_the_route_it_began_with(
 
 
 def test_all_ranks_compute_as_rank_0_does(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timing decides here, and elsewhere it may have decided otherwise."""
+    """Timing decides here; on another machine it may have decided otherwise."""
 
     class Second(Group):
         def of_rank(self, rank: int, value: Any) -> Any:
@@ -139,7 +139,7 @@ def test_a_run_may_go_on_where_another_precision_is_best(make_trainer: MakeTrain
 def test_dev_losses_are_projected_in_fp32_whatever_the_model_computes_in(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Searches decide by thousandths of a nat, which is as fine as bf16 logits are."""
+    """Searches decide by thousandths of a nat, and bf16 logits are no finer than that."""
     trainer, seen = make_trainer("tau=1", precision="bf16"), list[torch.dtype]()
     projected = fused.project
 

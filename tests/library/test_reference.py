@@ -1,4 +1,4 @@
-"""`make docs`: every module has its page, what a docstring says stands there, and no link leads nowhere."""
+"""`make docs`: every module has its page with the text of its docstrings, and every link has a target."""
 
 from __future__ import annotations
 

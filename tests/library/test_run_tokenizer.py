@@ -1,4 +1,4 @@
-"""The tokenizer is part of what a run is: whoever asks for another one is told so."""
+"""The tokenizer belongs to a run: a request for another tokenizer gets an error that says so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def train(corpus: Corpus, out: Path, **more: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def two(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The run's own tokenizer, made elsewhere, and another one."""
+    """The run's own tokenizer, made outside the run, and another one."""
     folder = tmp_path_factory.mktemp("tokenizers")
     for name, size in (("own", 90), ("other", 80)):
         train_tokenizer(tiny_corpus, preset("toy", **{**TINY, "vocab_size": size}).tokenizer).save(folder / name)
@@ -55,7 +55,7 @@ def test_a_second_call_with_another_tokenizer_is_refused(
 def test_an_own_tokenizer_is_noted_when_there_is_one(
     tiny_corpus: Corpus, two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Then it may as well be handed over, but no other, neither in the middle nor at the end."""
+    """Then the caller may pass the same tokenizer, but no other, neither in the middle nor at the end."""
     own, other = two
     with stopped_at(2):
         train(tiny_corpus, tmp_path / "run")
@@ -97,7 +97,7 @@ def test_runs_of_older_versions_have_what_lies_there(
 
 
 def test_a_comparison_refuses_the_tokenizer_of_another_corpus(tmp_path: Path) -> None:
-    """OUT/tokenizer is shared by all runs; it was taken as it was, whatever it had been made from."""
+    """All runs share OUT/tokenizer; it was used as it was, even if it had been made from other text."""
     world: dict[str, Any] = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3,
                              "homonyms": 1, "false_friends": 1}  # fmt: skip
     small = {name: value for name, value in WORDS.items() if name not in ("show", "score")}

@@ -84,7 +84,7 @@ def test_translations_do_not_depend_on_company(runs: tuple[pmd.Run, ...], tiny_c
 
 
 def test_a_batch_to_translate_holds_one_length_bucket() -> None:
-    """Lengths up to 16, 32, ... go apart, since they bound the translation; within a bucket the budget cuts."""
+    """Lengths up to 16, 32, ... are kept apart, since they bound the translation; within a bucket the budget cuts."""
     lengths = [10, 16, 17, 30, 31, 40]
     assert batches_by_length(range(6), lengths, 1000) == [[0, 1], [2, 3, 4], [5]]
     assert batches_by_length(range(6), lengths, 60) == [[0, 1], [2, 3], [4], [5]]
@@ -174,7 +174,7 @@ def test_the_check_of_lesson_00_names_the_mistake(
 def test_side_by_side_gives_the_same_bits_as_alone(
     forked: None, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A process of its own: the same bits with company and without; how far the runs are is said only if asked for.
+    """In its own process a run ends with the same bits, alone or beside others; progress is printed only on request.
 
     This process is another kind (other libraries, another history), and is held to rounding alone: hence a large eps,
     else Adam makes whole steps of rounding noise in gradients that are zero.
@@ -230,7 +230,7 @@ def test_released_tags_train_and_translate(tiny_corpus: Corpus, tmp_path: Path) 
 
 
 def test_a_translation_is_one_line(runs: tuple[pmd.Run, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model may spell a line end in bytes; the files of translations hold a line a sentence all the same."""
+    """A model may spell a line end in bytes; even so, the files of translations hold one line for each sentence."""
     run = pmd.Run(runs[0].path)
     monkeypatch.setattr(run.tokenizer, "decode", lambda ids: "two\nlines\u2028or three")
     assert run.translate(["a", ""], "fra-eng") == ["two lines or three", ""]

@@ -137,7 +137,7 @@ def test_nor_after_it_was_owed_something() -> None:
 
 
 class Constant:
-    """A generator whose uniform numbers are all the same."""
+    """A random generator whose uniform numbers are all equal."""
 
     def __init__(self, value: float):
         self.value = value

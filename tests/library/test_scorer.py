@@ -48,7 +48,7 @@ class Rewarded(ScorerSampler):
 
 @dataclass
 class FakeProbe:
-    """Answers from tables, and writes down what it was asked."""
+    """Answers from tables, and records what it was asked."""
 
     clock: Clock = HALF
     gradients: dict[tuple[str, int], Tensor] = field(default_factory=dict)

@@ -191,7 +191,7 @@ def test_dev_bleu_uses_the_tokenizer_of_the_run(tiny_encoded: Any, monkeypatch: 
 def test_another_tokenizer_scores_the_stored_translations(
     run: Run, korean: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No translating, no other run; later evaluations keep to it."""
+    """It translates nothing and makes no other run; later evaluations use the same tokenizer."""
     assert {score["signature"].split("tok:")[1].split("|")[0] for score in run.scores["model_1"].values()} == {"13a"}
     before, lines = run.scores, run.translations("eng-tha")
     monkeypatch.setattr(Run, "translate", lambda *args, **words: pytest.fail("translated again"))
@@ -346,7 +346,7 @@ def test_a_comparison_goes_on_without_it(compared: Path, tmp_path: Path) -> None
 def test_statistics_of_a_tokenizer_that_is_missing_here_are_left_out(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scored where the tokenizer was, read where it is not: BLEU stands, differences with that pair do not."""
+    """Scored with the tokenizer installed, read without it: BLEU is shown, differences of that pair are not."""
     shutil.copytree(compared, tmp_path / "out")
     for file in (tmp_path / "out" / "runs").glob("*/scores.json"):
         text = file.read_text(encoding="utf-8").replace("tok:13a", "tok:flores200")

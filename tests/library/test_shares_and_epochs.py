@@ -44,7 +44,7 @@ def invented(sizes: Sequence[int], means: Sequence[tuple[int, int]]) -> list[Enc
 
 
 class Drawing:
-    """What a student does in Alg. 1, lines 4 and 5, without a model."""
+    """A student's draws in Alg. 1, lines 4 and 5, without a model."""
 
     def __init__(self, splits: Sequence[EncodedSplit], budget: int, shares: Any = "sentences"):
         self.streams = [PairStream(split, i, budget, (i,)) for i, split in enumerate(splits)]
@@ -52,7 +52,7 @@ class Drawing:
         self.per_batch = torch.tensor([stream.round.per_batch for stream in self.streams], dtype=torch.float64)
 
     def sentences(self, p: torch.Tensor, micro_batches: int) -> np.ndarray:
-        """[pair] sentences in so many draws."""
+        """[pair] sentences in this many draws."""
         drawn = np.zeros(len(p))
         for _ in range(micro_batches):
             pair = self.schedule.next(batch_shares(p, self.per_batch, self.shares))

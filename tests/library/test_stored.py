@@ -1,4 +1,4 @@
-"""A stored comparison gives back the numbers of its summary, and words that follow from them."""
+"""A stored comparison returns the numbers of its summary, and sentences that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study: what it measures is what the run and sacreBLEU say, and a finished one has nothing to do."""
+"""The study: its measurements equal those of the run and of sacreBLEU, and a finished study does nothing more."""
 
 from __future__ import annotations
 

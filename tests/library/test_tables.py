@@ -1,4 +1,4 @@
-"""Tables: the same cells in three formats, the right ones in bold, nothing that breaks the markup."""
+"""Tables: the same cells in three formats, the right ones in bold, and no text that breaks the markup."""
 
 from __future__ import annotations
 

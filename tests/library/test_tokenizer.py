@@ -1,4 +1,4 @@
-"""Text to ids and back: nothing lost, nothing forged, tags by the book, small languages served."""
+"""Text to ids and back: nothing lost, nothing forged, tags as configured, small languages well covered."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ print(digest_of_a_trained_model())
 
 
 def digest_of_a_trained_model() -> str:
-    """After a training that fails, which must be quiet, too."""
+    """Return the digest after a training that fails, which must also print nothing."""
     text = corpus(de_en=[(f"das ist satz nummer {n}", f"this is sentence number {n}") for n in range(200)])
     with pytest.raises(UserError):
         train_tokenizer(text, TokenizerConfig(vocab_size=16))
@@ -411,7 +411,7 @@ def damage_json(folder: Path, **changes: object) -> None:
 
 
 def cut_model(folder: Path, honest: bool) -> None:
-    """Cut the model; `honest`: and note the hash of what is left, as if it had been saved so."""
+    """Cut the model; with `honest`, also store the hash of the rest, as if the model had been saved like this."""
     file = folder / "joint.spm"
     file.write_bytes(file.read_bytes()[:200])
     if honest:
@@ -425,7 +425,7 @@ def other_model(folder: Path) -> None:
 
 
 def change_a_piece(folder: Path) -> None:
-    """A sound model with as many pieces as ours, but not the same: the ids would mean something else."""
+    """A sound model with as many pieces as ours, but other pieces: the ids would have other meanings."""
     file = folder / "joint.spm"
     sp = spm.SentencePieceProcessor(model_file=str(file))
     piece = max((sp.id_to_piece(i) for i in range(SPECIALS, len(sp))), key=len).encode()

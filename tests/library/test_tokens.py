@@ -1,4 +1,4 @@
-"""Encoded corpora: flat arrays that say what the tokenizer says, on disk whole or not at all."""
+"""Encoded corpora: flat arrays with the tokenizer's ids, on disk complete or not at all."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_long_arrays_are_mapped_whatever_is_left_out(
 def test_text_that_needs_room_is_spooled_to_disk_unchanged(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever cannot be mapped as it stands goes, above a size, into a temporary file."""
+    """Above a certain size, an array that cannot be mapped as it is goes into a temporary file."""
     lines = [("ein " * (n % 5 + 1) + str(n), f"\u4e00 {n}") for n in range(50)]
     lines[7] = ("two\ttabs", "dropped")
     good = [pair for pair in lines if "\t" not in pair[0]]
@@ -297,7 +297,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def encoded_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A list to which every sentence is added that is encoded from now on."""
+    """A list that receives every sentence that is encoded from now on."""
     seen: list[str] = []
     encode_flat = Tokenizer.encode_flat
 
@@ -310,7 +310,7 @@ def encoded_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Stop(BaseException):
-    """Nobody catches it."""
+    """An exception that no code catches."""
 
 
 @pytest.mark.parametrize("error", [Stop(), OSError(errno.ENOSPC, "No space left on device"), UserError("no")])

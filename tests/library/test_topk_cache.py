@@ -1,4 +1,4 @@
-"""The teachers' predictions on disk: the same as a forward pass, whole or not there, and damage is told."""
+"""The teachers' predictions on disk: equal to a forward pass, complete or absent, and damage gives an error."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_batches_of_training_read_what_the_live_teacher_says(
 def test_a_selection_of_sentences_is_cached_by_its_own_numbers(
     teachers: list[nn.Module], tiny_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
-    """Sentences left out of a split leave holes in its token array, none in the cache."""
+    """Sentences left out of a split leave gaps in its token array, but not in the cache."""
     whole = tiny_encoded.train[0]
     keep = np.arange(len(whole)) % 3 != 0
     split = EncodedSplit(whole.src.select(keep), whole.trg.select(keep))

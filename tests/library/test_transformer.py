@@ -322,7 +322,7 @@ def test_selected_rows_and_sentences_go_on_as_if_they_had_been_alone() -> None:
 
 @pytest.mark.parametrize("block", [1, 2, 32])
 def test_rows_may_be_chosen_anew_after_every_token(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More rows, fewer, the same ones: whatever memory is used again, each row goes on from its own past."""
+    """More rows, fewer, the same ones: when memory is reused, each row still continues from its own past."""
     monkeypatch.setattr(cache, "BLOCK", block)
     model, src = build(), batch([5, 4])
     rng = torch.Generator().manual_seed(5)

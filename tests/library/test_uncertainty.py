@@ -34,7 +34,7 @@ def constant(lengths: Sequence[int], log_top1: float, entropy: float, passes: in
 
 
 def random_stats(lengths: Sequence[int], passes: int, vocab: int, seed: int) -> TokenStats:
-    """What a model with random logits would give."""
+    """The statistics that a model with random logits would give."""
     rng = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(passes, sum(lengths), vocab, generator=rng, dtype=torch.float64)
     logp = logits.log_softmax(-1)

@@ -55,7 +55,7 @@ def test_distillation_begins_at_start(make_trainer: MakeTrainer) -> None:
 
 
 def test_logged_weights_are_those_in_force(make_trainer: MakeTrainer) -> None:
-    """Before distillation starts the metrics say 0, whatever the strategy has in mind."""
+    """Before distillation starts the metrics say 0, whatever weights the strategy holds."""
     trainer = make_trainer("bi-pmd", alpha=0.5, start=0.5)
     trainer.run()
     logged = {m["step"]: m["alpha"] for m in trainer.rundir.metrics() if m["event"] == "eval" and m["student"] == 1}
@@ -95,7 +95,7 @@ def test_student_2_learns_from_the_updated_student_1(
 def test_together_each_learns_from_the_other_as_it_was(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weights of both at the time of every teacher pass: those of before the step, where Alg. 1 has one step ahead."""
+    """Weights of both at every teacher pass: those before the step; in Alg. 1 one of them is a step ahead."""
     trainer = make_trainer("bi-pmd", alpha=0.5, start=0.0, steps=3, turns="together")
     real, seen = trainer.target, []
 

@@ -65,7 +65,7 @@ def test_released_trials_leave_their_training_behind(make_trainer: MakeTrainer) 
 
 
 def test_lockstep_equals_trials_one_at_a_time(make_trainer: MakeTrainer) -> None:
-    """Sharing the teacher pass is a saving, not an approximation: each trial alone gives the same bits."""
+    """Sharing the teacher pass is exact, not an approximation: each trial alone gives the same bits."""
     trainer = at_first_search(make_trainer("auto-pmd"))
     alphas = torch.tensor([[0.1] * 6, [0.4] * 6, [0.0, 0.9, 0.2, 0.3, 0.5, 0.05]], dtype=torch.float64)
     together = trainer.probe.trial(0, alphas)

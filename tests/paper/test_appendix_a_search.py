@@ -1,4 +1,4 @@
-"""Appendix A: searching three weight vectors is searching all of them, as long as pairs do not meddle."""
+"""Appendix A: a search of three weight vectors finds what a search of all finds, if pairs do not affect each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def separable(tables: Sequence[Table], space: Sequence[Sequence[str]]) -> Tensor
 
 
 def best_by_eye(table: Table, order: Sequence[str]) -> str:
-    """The first action in `order` that no other beats."""
+    """The first action in `order` that no other action beats."""
     return next(action for action in order if table[action] == min(table.values()))
 
 

@@ -57,7 +57,7 @@ def mostly_slow(names: Iterable[str]) -> list[Any]:
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    """A search takes a batch of every pair for each of its trials: small ones will do, as it has its own interval."""
+    """A search takes a batch of every pair for each trial, so it gets small batches and its own interval."""
     searches = issubclass(METHODS[name].distiller, AutoPMD)
     return {**SETTINGS, "tokens": 160} if searches else SETTINGS
 
@@ -85,7 +85,7 @@ def originals(tiny_encoded: EncodedCorpus) -> list[Transformer]:
 
 @pytest.fixture
 def found(originals: list[Transformer]) -> Resources:
-    """Such that decisions fall during the run: dev losses go from 4 to 3 nats, whatever the pair.
+    """Runs that make every decision happen: dev losses go from 4 to 3 nats for every pair.
 
     Pairs 0 to 2 are the large ones; each has one small relative.
     """
@@ -142,7 +142,7 @@ def state_of(model: nn.Module) -> dict[str, Any]:
 
 
 def watched(trainer: Trainer) -> Record:
-    """Run a trainer and note what happens; nothing is altered."""
+    """Run a trainer and record what happens, without changing it."""
     record, train, distiller = Record(trainer), trainer.update, trainer.distiller
     students = {id(student.learner.model) for student in trainer.students}
 
@@ -210,7 +210,7 @@ def whole(make_trainer: MakeTrainer, found: Resources, tmp_path_factory: pytest.
 
 
 def decides(strategy: Sampler | Distiller) -> bool:
-    """Whether it ever changes anything: those that do not inherit the update of their base, which does nothing."""
+    """Whether a strategy ever changes anything: it does not inherit the update of its base, which does nothing."""
     return type(strategy).update not in (BaseSampler.update, BaseDistiller.update)
 
 
@@ -230,9 +230,9 @@ def test_probabilities_and_weights_stay_what_they_are(whole: Whole, name: str) -
 
 @pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_what_a_run_costs(whole: Whole, name: str) -> None:
-    """3 forward passes a training token, 1 for each teacher that is listened to, 1 a dev token and evaluation.
+    """3 forward passes for each training token, 1 for each teacher that is used, 1 for each dev token and evaluation.
 
-    Two projections more where a gate compares student and teacher.
+    Two more projections if a gate compares student and teacher.
     """
     record = whole(name)
     trainer = record.trainer
@@ -334,7 +334,7 @@ def test_weight_0_is_bitwise_plain_training(
 def test_a_sampler_draws_in_company_as_it_does_alone(
     make_trainer: MakeTrainer, whole: Whole, found: Resources, name: str
 ) -> None:
-    """A student beside another from which it learns nothing is, to the bit, the student alone."""
+    """A student beside another one from which it learns nothing equals the student alone, to the bit."""
     trainer = make_trainer("bi-pmd", samplers=[name, "tau"], found=found, **{**SETTINGS, **NO_WEIGHT})
     trainer.run()
     alone = students_of(whole(name).trainer)[0]
@@ -346,7 +346,7 @@ def test_a_sampler_draws_in_company_as_it_does_alone(
 
 @pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_an_update_of_a_student_touches_no_teacher(whole: Whole, name: str) -> None:
-    """Neither weights nor gradients nor mode nor flags; and teachers that stand still do so from first to last."""
+    """No weight, gradient, mode or flag changes; frozen teachers stay the same from the first update to the last."""
     record = whole(name)
     assert record.moved == []
     for model, before in record.frozen.values():
@@ -430,7 +430,7 @@ class FakeProbe:
 
 
 def live(sampler: Sampler, seed: int, step: int) -> Iterator[int]:
-    """100 draws, the sampler hearing of each; half-way it looks at the model."""
+    """100 draws, each reported to the sampler; half-way it looks at the model."""
     rng = torch.Generator().manual_seed(seed)
     schedule = PairSchedule((seed,), "iid")
     for draw in range(100):

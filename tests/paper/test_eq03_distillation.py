@@ -38,7 +38,7 @@ class Toy(nn.Module):
 
 
 def distribution(model: Toy) -> Tensor:
-    """What an evaluated model says at the kept positions, by another road: all positions first, then the choice."""
+    """A model's distribution at the kept positions, computed differently: all positions first, then the selection."""
     model.eval()
     with torch.no_grad():
         return torch.softmax(model.project(model.hidden(SRC, TRG_IN)), dim=-1).reshape(-1, VOCAB)[KEEP]

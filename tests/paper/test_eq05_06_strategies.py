@@ -1,4 +1,4 @@
-"""What each strategy does with what a probe tells it: none, Bi (Eq. 6), Uni (Eq. 5), Auto (Alg. 2), Dynamic-MD."""
+"""What each strategy does with the answers of a probe: none, Bi (Eq. 6), Uni (Eq. 5), Auto (Alg. 2), Dynamic-MD."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Sequence[Sequence[float]]
 
 @dataclass
 class FakeProbe:
-    """Answers from tables, and writes down what it was asked."""
+    """Answers from tables, and records what it was asked."""
 
     clock: Clock
     dev: Rows = ()
@@ -300,7 +300,7 @@ def test_as_released_small_weights_come_back_whole(alphas: list[float], mu: floa
 
 
 def test_an_interval_in_epochs() -> None:
-    """T = 3 epochs of 10 updates from the start of distillation at 4 epochs; one given in updates goes before it."""
+    """T = 3 epochs of 10 updates from the start of distillation at 4 epochs; an interval in updates has priority."""
     for config, expected in (
         (DistillConfig(update_epochs=3.0), [40, 70]),
         (DistillConfig(update_epochs=1.0), [40, 50, 60, 70, 80, 90]),
@@ -360,7 +360,7 @@ def test_a_reloaded_strategy_decides_the_same_ever_after(strategy: type[BaseDist
 
 
 def test_a_reloaded_auto_pmd_remembers_what_alpha_alone_has_lost() -> None:
-    """After fifty steps up alpha is 1 to the last bit; its logit still knows the way back."""
+    """After fifty steps up, alpha is exactly 1; from its logit it can still come down again."""
     config = DistillConfig(alpha0=0.1, step_size="constant")
     original, resumed = AutoPMD(students(), 1, config), AutoPMD(students(), 1, config)
     go_up = FakeProbe(HALF, results=lambda student, alphas: [[2.0], [1.0], [3.0]])

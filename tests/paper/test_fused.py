@@ -135,7 +135,7 @@ def test_gradcheck(alpha: float) -> None:
     case = Case(3, bias=True)
 
     class Loss(torch.autograd.Function):
-        """The loss anew for every derivative, as gradcheck asks the same graph several times."""
+        """Computes the loss again for every derivative, because gradcheck uses the same graph several times."""
 
         @staticmethod
         def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ def test_sums_alone_need_no_gradient() -> None:
 
 
 def test_no_tensor_of_tokens_by_vocab_is_made() -> None:
-    """Every tensor made on the way is smaller than half of [tokens, vocab]."""
+    """Every intermediate tensor is smaller than half of [tokens, vocab]."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     largest = 0

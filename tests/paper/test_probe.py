@@ -1,4 +1,4 @@
-"""The probe: every look at a model says what an independent route says, is paid for, and leaves no other trace."""
+"""The probe: every look at a model agrees with an independent computation, is counted, and leaves no other trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def trained(make_trainer: MakeTrainer, updates: int = 3, method: str = "auto-pmd
 
 
 def by_fingerprint(trainer: Trainer) -> Trainer:
-    """Instead of a BLEU (0 for weights this raw) a number that tells one model from every other."""
+    """Instead of BLEU (0 for such untrained weights), a number that differs from model to model."""
 
     def fingerprint(model: Transformer) -> tuple[Tensor, Tokens]:
         score = float(sum(p.detach().double().abs().sum() for p in model.parameters()))
@@ -87,7 +87,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[EncodedSplit, Batch]]:
 
 
 def all_state(trainer: Trainer) -> dict[str, Any]:
-    """`everything`, and what else a careless look could touch: submodules, flags, the generators to the last bit."""
+    """`everything`, and what else a look could change by mistake: submodules, flags, the generators to the last bit."""
     models = [student.learner.model for student in trainer.students]
     return {
         **everything(trainer),
@@ -114,7 +114,7 @@ def test_a_look_changes_nothing_but_its_own_cost(make_trainer: MakeTrainer, call
 
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_seen_does_not_depend_on_the_global_generators(make_trainer: MakeTrainer, call: str) -> None:
-    """Nor on what was asked before: so a resumed run sees the same."""
+    """The answer does not depend on earlier questions either, so a resumed run gets the same."""
     trainer, answers = trained(make_trainer), []
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -350,7 +350,7 @@ def test_a_dev_score_is_the_bleu_of_greedy_translations(make_trainer: MakeTraine
 
 
 def spent(trainer: Trainer, act: Callable[[], object]) -> dict[str, int]:
-    """What an act costs, purpose by purpose; what costs nothing is left out."""
+    """{purpose: multiply-adds} of an act; purposes without cost are left out."""
     before = trainer.cost.state_dict()
     act()
     return {name: n - before[name] for name, n in trainer.cost.state_dict().items() if n != before[name]}
@@ -412,7 +412,7 @@ def test_a_trial_costs_its_training_its_teachers_and_its_dev_losses(
 
 
 def test_after_a_trial_that_stays_the_student_is_looked_at_anew(make_trainer: MakeTrainer) -> None:
-    """Released trials train the student itself, so what was known of it holds no more; with rollback it does."""
+    """Released trials train the student itself, so its earlier losses are no longer valid; with rollback they are."""
     for rollback in (True, False):
         trainer = by_fingerprint(trained(make_trainer, rollback=rollback))
         before = trainer.probe.dev_loss(0), trainer.probe.dev_score(0), trainer.probe.dev_loss(1)

@@ -34,7 +34,7 @@ SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate
 
 
 def outcome(path: Path) -> dict[str, Any]:
-    """All that a run leaves, without the clock's readings."""
+    """All that a run leaves, without times."""
     models, state = RunDir(path).load_checkpoint() or ([], {})
     state.pop("seconds", None)
     state.pop("metrics_size", None)
@@ -49,7 +49,7 @@ def assert_same(a: Path, b: Path) -> None:
 
 
 class Crash(BaseException):
-    """Stands for a kill: nothing may catch it."""
+    """Stands for a kill: no code may catch it."""
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
@@ -103,7 +103,7 @@ def _train_in_child(path: str) -> None:
 
 @pytest.mark.slow
 def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
-    """SIGKILL whenever; resume; in the end weights, state and metrics equal those of an undisturbed run."""
+    """SIGKILL at any time; resume; in the end weights, state and metrics equal those of an undisturbed run."""
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
         context.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])  # making an optimiser imports the second
@@ -151,7 +151,7 @@ def test_released_fidelity_resumes_to_the_same_bits(
 
 
 def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    """Evaluations without a gain are counted over the kill: 2 of 3 before it, so one more ends the run."""
+    """The count of evaluations without a gain survives the kill: 2 of 3 before it, so one more ends the run."""
     settings = {"path": tmp_path / "r", "steps": 100, "lr": 1e-9, "patience": 3, "eval_every": 1}
     first = make_trainer("tau=1", **settings)
     first.students[0].best = -1.0  # nothing can beat it
@@ -187,7 +187,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
 def test_a_second_ctrl_c_counts_if_it_is_not_the_first_one_again(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, seconds: float, stops: type[BaseException]
 ) -> None:
-    """A terminal and a launcher pass on the same one; a later one means: at once."""
+    """A terminal and a launcher pass on the same signal, which counts once; a later signal means: stop at once."""
     trainer, clock = make_trainer("tau=1", steps=4), itertools.count(1000.0, seconds)
     monkeypatch.setattr("pmd_lite.training.trainer.time.monotonic", lambda: next(clock))
     real = trainer.update
@@ -273,7 +273,7 @@ def test_damaged_checkpoints_are_refused_in_words(
 
 
 class _Bomb:
-    """A pickle that writes a file when it is loaded carelessly."""
+    """A pickle that writes a file if it is loaded without protection."""
 
     def __init__(self, mark: Path):
         self.mark = str(mark)
@@ -303,7 +303,7 @@ def test_weights_of_another_shape_are_refused(make_trainer: MakeTrainer, tmp_pat
 
 
 def test_the_same_texts_may_have_moved_and_be_described_in_other_words(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    """What a corpus is, its texts say (`fingerprint`); where it lies and where it is said to come from may change."""
+    """The texts of a corpus identify it (`fingerprint`); its place and its stated source may change."""
     words: dict[str, Any] = {**TINY, "show": "off", "score": False, "device": "cpu"}
     whole = train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "whole", **words)
     with stopped_at(7):

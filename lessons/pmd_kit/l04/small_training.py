@@ -54,7 +54,7 @@ def checkpoint(training: SmallTraining) -> dict[str, Any]:
 
 
 def load(training: SmallTraining, saved: Mapping[str, Any]) -> None:
-    """Put back whatever was saved, under the names that `checkpoint` uses; what is missing stays as it is.
+    """Put back all parts that were saved, under the names that `checkpoint` uses; a missing part does not change.
 
     A saved learning rate ("lr") may be there too. Raises UserError for another name.
     """

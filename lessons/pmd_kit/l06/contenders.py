@@ -64,7 +64,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Found:
-    """The contenders in a folder, and a sentence on everything else that lies there."""
+    """The contenders in a folder, and a sentence about every other folder or file that is there."""
 
     contenders: Sequence[Contender]
     notes: Sequence[str]

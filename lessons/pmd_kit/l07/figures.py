@@ -1,4 +1,4 @@
-"""The figures of lesson 07: what a soft target is made of, who teaches whom, and what comes of it."""
+"""The figures of lesson 07: the parts of a soft target, which student teaches which, and the results."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class AlphaGrid:
         """grid: a comparison with rows tau=1, tau=5, "bi-pmd alpha=0.2", "uni-pmd alpha=0.2"; its first seed counts.
         comparison: the twins and the default alpha over several seeds, for the spread.
 
-        Raises UserError when a file is absent, is no summary, lacks the rows, or the two do not belong together.
+        Raises UserError if a file is absent, is not a summary or lacks the rows, or if the two do not belong together.
         """
         few, many = Comparison.load(grid), Comparison.load(comparison)
         if few.sizes != many.sizes or few.overrides != many.overrides:

@@ -125,7 +125,7 @@ def error_shares(pairs: Sequence[str], shares: Mapping[str, Numbers], *, alt: st
 def change_grid(
     alphas: Sequence[float], pairs: Sequence[str], panels: Mapping[str, Matrix], most: float, *, alt: str
 ) -> LessonFigure:
-    """Heat maps of a change over alpha (columns) and pair (rows), its value in every cell; white is no change.
+    """Heat maps of a change over alpha (columns) and pair (rows), its value in every cell; white means no change.
 
     panels: {title: [pair, alpha] changes, positive is better}. most: the change with the strongest colour.
     """

@@ -1,7 +1,7 @@
-"""Full searches that a run wrote down: how true the independence assumption of appendix A is, in numbers and words.
+"""Full searches that a run recorded: how true the independence assumption of appendix A is, in numbers and words.
 
-`benchmarks/three_experiments.py dwi` makes at every search all 3^L trials and stores their dev losses. What is said
-here about them is computed from them.
+`benchmarks/three_experiments.py dwi` makes all 3^L trials at every search and stores their dev losses. The numbers and
+sentences here are computed from these losses.
 """
 
 from __future__ import annotations

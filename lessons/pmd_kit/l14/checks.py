@@ -207,12 +207,14 @@ _LENGTH = 14
 
 
 def my_log(student: str) -> Log:
-    """(update, loss scale it was computed with), a line an update, this student's own. Raises UserError for no name."""
+    """(update, loss scale of the update), a line for each update of this student's own log. Raises UserError without a
+    name."""
     rng = personal(student, "overflow")
     first = int(rng.integers(200, 900))
     while True:
         flags = (rng.random(_LENGTH) < 0.72).tolist()
-        # The last line is no overflow, or the log could not show it; one growth at least, and two overflows with a gap.
+        # The last line is not an overflow, which the log could not show. The scale grows at least once; there are two
+        # to four overflows, none of them first.
         scales = right_scales(flags, 3)
         skipped = [i for i, ok in enumerate(flags) if not ok]
         grown = [i for i in range(1, _LENGTH) if scales[i] > scales[i - 1]]

@@ -110,7 +110,7 @@ def _slip(**methods: Callable[..., Any]) -> type[Resting]:
 def _resting(
     rise: Callable[[Any, Tensor], Tensor], share: Callable[[Any, Tensor], Tensor] = lambda me, w: w / w.sum()
 ) -> Callable[..., Any]:
-    """An update that takes the rise of the losses, and shares from weights, as it is told."""
+    """An update that computes the rise of the losses, and shares from weights, by the given functions."""
 
     def update(self: Any, student: int, probe: Any) -> list[Any]:
         losses = probe.dev_loss(student)

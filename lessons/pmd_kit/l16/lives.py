@@ -122,7 +122,7 @@ def life_of_a_sampler(kind: Callable[[list[int]], Any], case: Case) -> Tensor | 
 
 
 def _listening(distiller: Any, n_pairs: int) -> Tensor:
-    """[student, teacher, pair] shares as `teachers` gives them. Raises Broken when they are none."""
+    """[student, teacher, pair] shares as `teachers` gives them. Raises Broken if they are not shares of students."""
     numbers = {id(model): number for number, model in enumerate(distiller.students)}
     found = [[[0.0] * n_pairs for _ in numbers] for _ in numbers]
     for student, shares in enumerate(found):
