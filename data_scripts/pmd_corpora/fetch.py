@@ -158,7 +158,7 @@ def _say_disk(path: Path, error: OSError) -> str:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return f"{path} cannot be read or written ({error}). Check the folder and its permissions."
     have, total = _size(beside(path, ".part")), known_values(beside(path, ".part.json")).get("size")
-    missing = f"{total - have:,} of {total:,} bytes are still missing" if isinstance(total, int) else "more is to come"
+    missing = f"{total - have:,} of {total:,} bytes are still missing" if isinstance(total, int) else "some are missing"
     stays = f"The {have:,} bytes that came stay in {path.name}.part"
     return f"{path}: the disk is full, {missing}. {stays}: make room and run this again to continue."
 
