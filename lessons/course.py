@@ -22,7 +22,7 @@ from lessons.execution import lesson_folder, tags
 
 _POINTS = re.compile(r"points:(\d+)")
 # lessons.build writes the same stub, so a released notebook is the learner's notebook, except for its graded cells.
-CONFIG = '''# Settings of nbgrader for this course; see docs/instructor.md.
+CONFIG = """# Settings of nbgrader for this course; see docs/instructor.md.
 import os
 
 c = get_config()  # noqa: F821
@@ -32,7 +32,7 @@ c.ExecutePreprocessor.timeout = 600  # seconds a cell may take; an endless loop 
 c.ClearHiddenTests.begin_test_delimeter = "BEGIN HIDDEN TESTS"
 c.ClearHiddenTests.end_test_delimeter = "END HIDDEN TESTS"
 os.environ["PMD_SIZE"] = "ci"  # training cells of a submission run at their smallest size
-'''
+"""
 
 
 def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) -> list[Path]:

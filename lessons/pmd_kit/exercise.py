@@ -6,23 +6,56 @@ made that mistake, and the check explains it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
-import math
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from pmd_kit.slips import difference, direction, general_slip
+from pmd_kit.values import plain, same, short
 from pmd_lite.errors import UserError
 from pmd_lite.training.snapshot import differences
 
+__all__ = ["OPEN", "PLACEHOLDERS", "Case", "Exercise", "Judged", "Mistake", "personal", "same"]
+
 Case = tuple[Any, ...]
 OPEN = "Not attempted yet: replace the dots, run the cell above, then this one again."
+NO_RETURN = "Not yet. {} returns nothing (None): end it with `return` and the result."
+PRINTED = "Not yet. {} prints its result and returns nothing: write `return` where you print."
+PLACEHOLDERS = ("your name", "name", "student", "your name or number")
+NAMELESS = (
+    'Not yet. The name is still "{}", so these are not your numbers: write your name between the quotes '
+    "(student = ...), run the cell above again, and answer for the numbers that it then shows."
+)
+# What often raises these errors, by a part of their text.
+_HINTS = (
+    ("positional argument", "Keep the line with `def` as it was: the check calls the function with these arguments."),
+    ("math domain error", "math.log needs a number above 0, math.sqrt one that is not below 0."),
+    ("has no attribute", "Look at the type of the input: a list lacks the methods of a tensor, and vice versa."),
+    ("unsupported operand", "Look at the types: lists and tuples are not added, multiplied or compared like tensors."),
+    ("list indices must be", "A list takes one whole number as its index, not a mask or several numbers."),
+    ("can't multiply sequence", "A list times a number repeats the list. Make a tensor of it, or multiply each entry."),
+    ("index out of range", "Off by one, or the wrong axis: the last valid index is the length minus 1."),
+    ("out of bounds", "Off by one, or the wrong axis: the last valid index is the length minus 1."),
+    ("out of range", "Off by one, or the wrong axis: there are fewer of them than you ask for."),
+    ("division by zero", "Which input makes the divisor 0? Look at the arguments in this call."),
+    ("must match", "The shapes do not fit: print the shape of both tensors. Often an axis of length 1 is missing."),
+    ("cannot be multiplied", "The shapes do not fit: is one of the matrices to be transposed?"),
+    ("broadcast", "The shapes do not fit: print the shape of both. Often an axis of length 1 is missing."),
+    ("is not defined", "A name is misspelled, or the cell that defines it was not run."),
+    ("does not require grad", "The graph is cut: something is detached, a number, or under torch.no_grad()."),
+    ("ambiguous", "A comparison of tensors gives many answers: use .all() or .any(), or compare entry by entry."),
+    ("recursion", "The function calls itself (or another of its name) without an end."),
+    ("expected tensor", "A list is given to a function of torch: torch.tensor(x) makes a tensor of it."),
+    ("must be tensor", "A number or a list is given to a function of torch: torch.tensor(x) makes a tensor of it."),
+    ("not iterable", "You loop over (or unpack) a single number."),
+    ("not subscriptable", "You index something that is a single number or a function."),
+)  # fmt: skip
 
 
 def personal(student: str, exercise: str = "") -> np.random.Generator:
@@ -45,6 +78,19 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A verdict. kind: right, open, nameless, raised, input, mistake, slip (one that any exercise knows) or shown."""
+
+    kind: str
+    message: str
+
+    @property
+    def solved(self) -> bool:
+        """Whether the answer gets its points."""
+        return self.kind == "right"
+
+
+@dataclass(frozen=True)
 class Exercise:
     """One exercise: the right answer, inputs to try it on, typical mistakes.
 
@@ -52,7 +98,9 @@ class Exercise:
     telling ones first. mistakes: the likeliest first. through: how an answer is applied to one input, by default
     `answer(*case)`; an exercise on gradients calls the answer in here and returns the gradients too.
     tolerance: largest difference that counts as equal, absolute and relative. An answer may also be a plain value: then
-    `right` and the mistakes are functions without arguments.
+    `right` and the mistakes are functions without arguments. student: whose own numbers these are; then no message
+    holds the right result, and a name that was not filled in is refused. library: functions of the library that are
+    the answer; an answer that calls one gets no points (`lessons.grading`).
     """
 
     name: str
@@ -61,6 +109,8 @@ class Exercise:
     mistakes: Sequence[Mistake] = ()
     through: Callable[[Callable[..., Any], Case], Any] = lambda answer, case: answer(*case)
     tolerance: float = 1e-5
+    student: str | None = None
+    library: Sequence[str] = ()
 
     def check(self, answer: Any, *, seed: int | None = None) -> None:
         """Say whether `answer` (a function or a value) is right, and what a wrong one most likely mixed up.
@@ -70,120 +120,110 @@ class Exercise:
         print(self.verdict(answer, seed=seed)[1])
 
     def grade(self, answer: Any, *, seed: int) -> None:
-        """For the grader: raises AssertionError, with what `check` says, unless the answer is right."""
+        """For a hidden test: raises AssertionError, with what `check` says, unless the answer is right."""
         solved, message = self.verdict(answer, seed=seed)
         if not solved:
             raise AssertionError(message)
 
     def verdict(self, answer: Any, *, seed: int | None = None) -> tuple[bool, str]:
         """Whether the answer is right, and what to say about it."""
-        if answer is None or answer is Ellipsis:
-            return False, OPEN
-        function = answer if callable(answer) else lambda *_: answer
+        judged = self.judged(answer, seed=seed)
+        return judged.solved, judged.message
+
+    def judged(self, answer: Any, *, seed: int | None = None) -> Judged:
+        """The verdict on an answer, with its kind."""
         cases = self.cases(np.random.default_rng(seed))
+        found = self.results(answer, cases)
+        return found if isinstance(found, Judged) else self.judge(found, cases)
+
+    def results(self, answer: Any, cases: Sequence[Case]) -> list[Any] | Judged:
+        """What the answer gives on each input; a verdict where it raises, changes its input or is not there.
+
+        Nothing in here needs the right answer.
+        """
+        if answer is None or answer is Ellipsis:
+            return Judged("open", OPEN)
+        function = answer if callable(answer) else lambda *_: answer
         found = []
         for number, case in enumerate(cases):
-            given = copy.deepcopy(case)
+            given, printed = copy.deepcopy(case), io.StringIO()
             try:
-                result = self.through(function, given)
+                with contextlib.redirect_stdout(printed):
+                    result = self.through(function, given)
             except NotImplementedError:
-                return False, OPEN
-            except Exception as error:  # whatever a learner's code raises is a message, never the end of the notebook
-                return False, f"{self._call(case)} raised {type(error).__name__}: {error}"
-            if number == 0 and (result is None or result is Ellipsis):
-                return False, OPEN
-            if changed := next(iter(differences(_plain(case), _plain(given), "input")), None):
-                return False, (
+                return Judged("open", OPEN)
+            except (Exception, SystemExit) as error:  # what a learner's code raises never ends the notebook
+                return Judged("raised", self._raised(case, error))
+            if number == 0 and result is Ellipsis:
+                return Judged("open", OPEN)
+            if number == 0 and result is None:
+                return self._nothing(answer, printed.getvalue())
+            if changed := next(iter(differences(plain(case), plain(given), "input")), None):
+                return Judged("input", (
                     f"{self.name} changes its input ({changed}): an in-place operation (x[...] = , x += , .sort(), "
                     "x.add_()) writes into what the caller still needs. Work on a copy."
-                )
+                ))  # fmt: skip
             found.append(result)
+        return found
+
+    def judge(self, found: Sequence[Any], cases: Sequence[Case]) -> Judged:
+        """The verdict on what an answer gave on these inputs."""
+        if self.student is not None and self.student.strip().casefold() in PLACEHOLDERS:
+            return Judged("nameless", NAMELESS.format(self.student.strip()))
         expected = [self.through(self.right, copy.deepcopy(case)) for case in cases]
-        wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not self._same(a, b)]
+        wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not same(a, b, self.tolerance)]
         if not wrong:
-            return True, f"Right: {self.name} agrees with the library on {len(cases)} input{'s' * (len(cases) > 1)}."
+            inputs = f"{len(cases)} input{'s' * (len(cases) > 1)}"
+            return Judged("right", f"Right: {self.name} agrees with the library on {inputs}.")
         if likely := self._likely(found, cases):
-            return False, f"Not yet. {likely}"
-        return False, self._difference(cases[wrong[0]], found[wrong[0]], expected[wrong[0]], len(wrong), len(cases))
+            return Judged("mistake", f"Not yet. {likely}")
+        if slip := general_slip(found, expected, cases, self.tolerance, self.student is None):
+            return Judged("slip", f"Not yet. {self.name}: {slip}")
+        first = wrong[0]
+        if self.student is not None:
+            return Judged("shown", f"Not yet. {self.name} {direction(found[first], expected[first], self.tolerance)}.")
+        often = f" ({len(wrong)} of {len(cases)} inputs differ)" if len(cases) > 1 else ""
+        told = difference(found[first], expected[first], self.tolerance)
+        return Judged("shown", f"Not yet. {self._call(cases[first])} {told}{often}.")
 
     def _likely(self, found: Sequence[Any], cases: Sequence[Case]) -> str | None:
         """What the first mistake says that gives the same results on every input."""
         for mistake in self.mistakes:
             try:
-                same = all(
-                    self._same(result, self.through(mistake.answer, copy.deepcopy(case)))
+                alike = all(
+                    same(result, self.through(mistake.answer, copy.deepcopy(case)), self.tolerance)
                     for result, case in zip(found, cases, strict=True)
                 )
             except Exception:  # a mistake need not be defined everywhere
                 continue
-            if same:
+            if alike:
                 return mistake.says
         return None
 
-    def _same(self, a: Any, b: Any) -> bool:
-        return same(a, b, self.tolerance)
+    def _nothing(self, answer: Any, printed: str) -> Judged:
+        """The first result is None: dots that were not replaced, or a `return` that was forgotten."""
+        if printed.strip():
+            return Judged("slip", PRINTED.format(self.name))
+        return Judged("open", OPEN) if _is_stub(answer) else Judged("slip", NO_RETURN.format(self.name))
+
+    def _raised(self, case: Case, error: BaseException) -> str:
+        text = f"{self._call(case)} raised {type(error).__name__}: {error}"
+        hint = next((says for part, says in _HINTS if part in str(error).lower()), None)
+        return f"{text.rstrip('.')}. {hint}" if hint else text
 
     def _call(self, case: Case) -> str:
-        return f"{self.name}({', '.join(_short(x) for x in case)})" if case else self.name
-
-    def _difference(self, case: Case, found: Any, expected: Any, wrong: int, total: int) -> str:
-        x, y = _array(found), _array(expected)
-        if x is not None and y is not None and x.shape != y.shape:
-            what = f"has shape {list(x.shape)}, expected {list(y.shape)}"
-        else:
-            what = f"gives {_short(found)}, expected {_short(expected)}"
-        often = f" ({wrong} of {total} inputs differ)" if total > 1 else ""
-        return f"Not yet. {self._call(case)} {what}{often}."
+        return f"{self.name}({', '.join(short(x) for x in case)})" if case else self.name
 
 
-def same(a: Any, b: Any, tolerance: float) -> bool:
-    """Equal up to `tolerance`, whatever holds the numbers: tensor, array, list; dictionaries, tuples part by part."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key], tolerance) for key in a)
-    x, y = _array(a), _array(b)
-    if x is not None and y is not None:
-        if x.shape != y.shape:
-            return False
-        return bool(np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True))
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(same(i, j, tolerance) for i, j in zip(a, b, strict=True))
-    return bool(type(a) is type(b) and a == b)
-
-
-def _array(x: Any) -> np.ndarray[Any, Any] | None:
-    """Numbers as an array; None for anything else (text, ragged lists, dictionaries)."""
-    if isinstance(x, Tensor):
-        return x.detach().cpu().double().numpy() if not x.is_complex() else None
-    if isinstance(x, (list, tuple)) and x:
-        parts = [_array(part) for part in x]
-        known = [part for part in parts if part is not None]
-        alike = len(known) == len(parts) and len({part.shape for part in known}) == 1
-        return np.stack(known) if alike else None
-    if isinstance(x, (Number, np.ndarray)):
-        try:
-            return np.asarray(x, dtype=np.float64)
-        except (TypeError, ValueError):  # complex numbers, arrays of text
-            return None
-    return None
-
-
-def _plain(x: Any) -> Any:
-    """Inputs in the form that `differences` compares bit by bit."""
-    if isinstance(x, np.ndarray):
-        return torch.from_numpy(x)
-    if isinstance(x, (list, tuple)):
-        return [_plain(i) for i in x]
-    return x
-
-
-def _short(x: Any) -> str:
-    """A value in a few words."""
-    if isinstance(x, (Tensor, np.ndarray)):
-        values = _array(x)
-        if values is not None and values.size <= 8:
-            return str(np.array2string(values, precision=4, separator=", ").replace("\n", ""))
-        return f"<{type(x).__name__.lower()} of shape {list(x.shape)}>"
-    if isinstance(x, float):
-        return f"{x:.6g}" if math.isfinite(x) else str(x)
-    text = repr(x)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _is_stub(answer: Any) -> bool:
+    """Whether a function does nothing at all: dots, `pass` or a docstring. True also for what is no plain function."""
+    code = getattr(answer, "__code__", None)
+    if code is None:
+        return True
+    constants = [x for x in code.co_consts if x is not None and x is not Ellipsis and x != answer.__doc__]
+    return (
+        not constants
+        and not code.co_names
+        and code.co_nlocals
+        == code.co_argcount + code.co_kwonlyargcount + (bool(code.co_flags & 4) + bool(code.co_flags & 8))
+    )

@@ -18,7 +18,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text, figure_html
 
 EXERCISES = [l01.checks.UNEQUAL, l01.checks.TAGS, l01.checks.PACK, l01.checks.KEEP_MASK]
-STUDENTS = ["your name", "Ada", "Nr. 17", "x"]
+STUDENTS = ["Emmy", "Ada", "Nr. 17", "x"]
 SEEDS = range(6)
 
 

@@ -22,7 +22,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.model import layers
 from pmd_lite.model.transformer import Transformer
 
-STUDENTS = ["your name", "Ada", "Bob", "Zoë", "12345"]
+STUDENTS = ["Emmy", "Ada", "Bob", "Zoë", "12345"]
 EXERCISES = [l03.checks.ATTENTION, l03.checks.CAUSAL_MASK, l03.checks.WITH_TORCH, l03.checks.POSITIONS]
 EXERCISES += [l03.checks.parameters(student) for student in STUDENTS]
 MISTAKES = [(exercise, i) for exercise in EXERCISES for i in range(len(exercise.mistakes))]

@@ -22,7 +22,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.model.decoding import translate_batch
 from pmd_lite.model.transformer import Transformer
 
-STUDENTS = ["your name", "Ada", "Bob", "Zoë", "12345"]
+STUDENTS = ["Emmy", "Ada", "Bob", "Zoë", "12345"]
 EXERCISES = [l05.checks.GREEDY, l05.checks.MATCHES, l05.checks.CORPUS_BLEU, l05.checks.SCORE_ZH]
 PERSONAL = [l05.checks.scores(student) for student in STUDENTS]
 MISTAKES = [(exercise, i) for exercise in (*EXERCISES, *PERSONAL) for i in range(len(exercise.mistakes))]
@@ -103,7 +103,7 @@ def test_a_changed_input_and_a_wrong_shape_are_named() -> None:
         return found
 
     assert "changes its input" in l05.checks.MATCHES.verdict(in_place)[1]
-    assert "has shape [], expected [2]" in l05.checks.MATCHES.verdict(lambda *case: matches(*case)[0])[1]
+    assert "Only the first of the numbers is there" in l05.checks.MATCHES.verdict(lambda *case: matches(*case)[0])[1]
     for exercise in (*EXERCISES, *PERSONAL):
         assert "Not attempted" in exercise.verdict(None)[1]
 

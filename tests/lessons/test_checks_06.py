@@ -12,7 +12,7 @@ from pmd_kit.l06.figures import sweep_point, tau_points
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import dominates, hypervolume, pareto_front
 
-STUDENTS = ["your name", "Ada", "Nr. 17", "x", "Grace", "Jun"]
+STUDENTS = ["Emmy", "Ada", "Nr. 17", "x", "Grace", "Jun"]
 Points = Sequence[tuple[float, ...]]
 
 

@@ -17,7 +17,7 @@ from pmd_lite.distillation.actions import decrease, increase
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
 
-STUDENTS = ["your name", "Ada", "Nr. 17", "x"]
+STUDENTS = ["Emmy", "Ada", "Nr. 17", "x"]
 SEEDS = range(6)
 
 

@@ -87,7 +87,7 @@ def test_an_in_place_sort_and_a_wrong_shape_are_named() -> None:
         return answer
 
     assert l11.checks.CHOICE.verdict(sorts)[1].startswith("choose_reduced changes its input")
-    per_pair = l11.checks.OWN_SHARE.verdict(lambda results, space, pair: [0.1, 0.2])[1]
+    per_pair = l11.checks.OWN_SHARE.verdict(lambda results, space, pair: [results.mean(), 0.2])[1]
     assert "has shape [2], expected []" in per_pair
 
 

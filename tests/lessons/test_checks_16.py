@@ -28,7 +28,7 @@ from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import load_weights
 from tests.conftest import TINY
 
-STUDENTS = ["your name", "Ada", "Nr. 17", "x", "Grace", "Émilie", "12345", "Bob"]
+STUDENTS = ["Emmy", "Ada", "Nr. 17", "x", "Grace", "Émilie", "12345", "Bob"]
 
 
 # ---------------------------------------------------------------- exercise 1

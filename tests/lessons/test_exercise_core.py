@@ -50,7 +50,13 @@ def undone(x: Tensor) -> Tensor:
 
 
 def test_the_right_answer_is_right_whatever_type_holds_its_numbers() -> None:
-    for answer in (softmax, lambda x: softmax(x).numpy(), lambda x: softmax(x).tolist(), lambda x: softmax(x.float())):
+    for answer in (
+        softmax,
+        lambda x: softmax(x).numpy(),
+        lambda x: tuple(softmax(x)),
+        lambda x: softmax(x).tolist(),
+        lambda x: softmax(x.float()),
+    ):
         solved, message = SOFTMAX.verdict(answer)
         assert solved and message == "Right: softmax agrees with the library on 4 inputs."
 
@@ -66,9 +72,12 @@ def test_a_known_mistake_is_named_in_words() -> None:
 
 
 def test_an_unknown_one_is_shown_by_example() -> None:
-    solved, message = SOFTMAX.verdict(lambda x: softmax(x) + 1)
+    solved, message = SOFTMAX.verdict(lambda x: softmax(x) * 1.5)
     assert not solved
-    assert "expected <tensor of shape [3, 4]>" in message and "(4 of 4 inputs differ)" in message
+    assert "gives 0." in message and "at [0, 0], expected 0." in message and "(4 of 4 inputs differ)" in message
+    assert "(12 of 12 numbers differ; every number is 1.5 times the expected one)" in message
+    once = SOFTMAX.verdict(lambda x: torch.where(torch.arange(4) == 2, 0.3, softmax(x)))[1]
+    assert "gives 0.3 at [0, 2], expected 0." in once and "(3 of 12 numbers differ)" in once
     assert "has shape [3], expected [3, 4]" in SOFTMAX.verdict(wrong_shape)[1]
 
 
@@ -95,6 +104,56 @@ def test_a_value_is_checked_like_a_function() -> None:
     assert exercise.verdict(1250)[1] == "Not yet. You forgot to divide by N."
     assert exercise.verdict(3)[1] == "Not yet. visits gives 3, expected 12.5."
     assert exercise.verdict(None)[1] == OPEN
+
+
+def test_a_personal_exercise_never_shows_its_answer() -> None:
+    exercise = Exercise("visits", lambda: 12.5, mistakes=[Mistake("Divide by N.", lambda: 1250.0)], student="Ada")
+    assert exercise.verdict(12.5)[0]
+    assert exercise.verdict(1250)[1] == "Not yet. Divide by N."
+    assert exercise.verdict(3)[1] == "Not yet. visits is too small."
+    assert exercise.verdict(25)[1] == "Not yet. visits is too large.", "half of it would be the answer"
+    assert exercise.verdict("12.5")[1] == "Not yet. visits: It returns text, and a number is asked for."
+    two = Exercise("two", lambda: (4, 7.25), student="Ada")
+    assert (
+        two.verdict((5, 7.2))[1]
+        == "Not yet. two is not right: the first part is too large, the second part is too small."
+    )
+    assert two.verdict((4, 725.0))[1].startswith("Not yet. two: Only the second part is wrong. That is in per cent")
+    assert two.verdict(4)[1] == "Not yet. two: Only the first of the numbers is there."
+
+
+@pytest.mark.parametrize("name", ["your name", " Your Name ", "name"])
+def test_a_name_that_was_not_filled_in_is_refused(name: str) -> None:
+    exercise = Exercise("visits", lambda: 12.5, student=name)
+    for answer in (12.5, 3):
+        solved, message = exercise.verdict(answer)
+        assert not solved and "write your name between the quotes" in message and "12.5" not in message
+    assert exercise.verdict(None)[1] == OPEN
+
+
+def test_a_forgotten_return_is_not_an_open_exercise() -> None:
+    def forgets(x: Tensor) -> None:
+        softmax(x)
+
+    def prints(x: Tensor) -> None:
+        print(softmax(x))
+
+    def sometimes(n: int) -> int | None:
+        if n > 0:
+            return n
+        return None
+
+    assert "`return`" in SOFTMAX.verdict(forgets)[1] and "returns nothing" in SOFTMAX.verdict(forgets)[1]
+    assert "prints its result" in SOFTMAX.verdict(prints)[1]
+    absolute = Exercise("absolute", abs, lambda rng: [(3,), (-2,)])
+    assert absolute.verdict(sometimes)[1].startswith("Not yet. absolute: For some inputs it returns None")
+
+
+def test_true_is_true_whoever_says_so() -> None:
+    exercise = Exercise("above", lambda x: x > 2, lambda rng: [(3,), (1,)])
+    for answer in (lambda x: np.bool_(x > 2), lambda x: torch.tensor(x > 2), lambda x: np.array(x > 2)):
+        assert exercise.verdict(answer)[0]
+    assert "the other way round" in exercise.verdict(lambda x: np.bool_(x <= 2))[1]
 
 
 def test_gradients_can_be_part_of_the_answer() -> None:

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from lessons.build import load, without_solution
+from lessons.build import load, with_name, without_solution
 from lessons.execution import CellFailed, code_outputs, figures, indented, lesson_folder, run, stderr_texts
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -39,7 +39,9 @@ def notebook(path: Path, solved: bool) -> NotebookNode:
     """The lesson with the hidden tests that grading puts back: solved, all must pass; unsolved, each must fail."""
     nb = load(LESSONS / "src" / f"{path.stem}.py")
     for cell in nb.cells:
-        if not solved:
+        if solved:
+            cell.source = with_name(cell.source)
+        else:
             cell.source = HIDDEN.sub(without_points, without_solution(cell.source, path.name))
     return nb
 

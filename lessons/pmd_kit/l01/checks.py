@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pmd_kit.exercise import Case, Exercise, Mistake, personal
+from pmd_kit.values import with_type
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.batching import Batch, collate
 from pmd_lite.data.tokenizer import Tokenizer, split_pair
@@ -195,7 +196,8 @@ def my_padding(student: str) -> Exercise:
     """Exercise 4, on this student's own batch."""
     lengths = my_lengths(student)
     mistakes = [Mistake(says, lambda answer=answer: answer(lengths)) for says, answer in _PADDING_MISTAKES]
-    return Exercise("padding", lambda: _padding(lengths), mistakes=mistakes, tolerance=_BY_HAND)
+    return Exercise("padding", lambda: _padding(lengths), mistakes=mistakes, tolerance=_BY_HAND,
+                    student=student)  # fmt: skip
 
 
 def _keep(lengths: Tensor) -> Tensor:
@@ -230,5 +232,10 @@ KEEP_MASK = Exercise(
                 lambda lengths: _keep(lengths).flatten().nonzero().flatten()),
         Mistake("Every position is kept, padding too: each row must end at its own length.",
                 lambda lengths: torch.ones_like(_keep(lengths))),
+        Mistake("The pattern is right, the type is not. The exercise asks for a boolean tensor, not for numbers or a "
+                "list: compare, or convert with .bool().", lambda lengths: _keep(lengths).float()),
+        Mistake("These are the positions of the tokens, not whether there is one.",
+                lambda lengths: _columns(lengths).expand(len(lengths), -1)),
     ],
+    with_type,
 )  # fmt: skip

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pmd_kit.exercise import Case, Exercise, Mistake, personal
+from pmd_kit.values import with_type
 from pmd_lite.model.layers import attend, positions_table
 from pmd_lite.model.transformer import Transformer
 
@@ -53,6 +54,12 @@ ATTENTION = Exercise(
                 lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / q.shape[-1], v, mask)),
         Mistake("You scale by the width of all heads together: every head has its own d_head = q.shape[-1].",
                 lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / math.sqrt(q.shape[1] * q.shape[-1]), v, mask)),
+        Mistake("You scale by the number of keys. Scale by the width of a head, d_head = q.shape[-1].",
+                lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / math.sqrt(k.shape[-2]), v, mask)),
+        Mistake("You scale by the number of heads. Scale by the width of a head, d_head = q.shape[-1].",
+                lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) / math.sqrt(q.shape[1]), v, mask)),
+        Mistake("You multiply by sqrt(d_head). Divide by it.",
+                lambda q, k, v, mask: _plain(q @ k.transpose(-1, -2) * math.sqrt(q.shape[-1]), v, mask)),
         Mistake("The mask is upside down: True is where a key may be looked at, so fill the others, ~mask.",
                 lambda q, k, v, mask: _scores(q, k).masked_fill(mask, -math.inf).softmax(-1) @ v),
         Mistake("The mask has no effect: the pads get their share of the attention.",
@@ -69,12 +76,6 @@ ATTENTION = Exercise(
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------ 2: masks
-
-
-def _with_type(answer: Callable[..., Any], case: Case) -> Any:
-    """The mask with its type, since a mask of floats means something else."""
-    mask = answer(*case)
-    return {"mask": mask, "boolean": str(getattr(mask, "dtype", "")).endswith("bool")} if mask is not None else None
 
 
 def _ones(n: int) -> Tensor:
@@ -99,7 +100,7 @@ CAUSAL_MASK = Exercise(
         Mistake("That is the other kind of mask, which is added to the scores. The exercise asks for the boolean one.",
                 lambda n: torch.zeros(n, n).masked_fill(_ones(n).triu(1), -math.inf)),
     ],
-    _with_type,
+    with_type,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------- 3: parity with torch
@@ -239,4 +240,4 @@ def parameters(student: str) -> Exercise:
         ("Embeddings are missing: one table of vocab x d_model.", right - vocab * d),
     ]  # fmt: skip
     mistakes = [Mistake(text, lambda number=number: number) for text, number in says]
-    return Exercise("parameters", lambda: right, mistakes=mistakes, tolerance=1e-9)
+    return Exercise("parameters", lambda: right, mistakes=mistakes, tolerance=1e-9, student=student)

@@ -165,4 +165,4 @@ def scores(student: str) -> Exercise:
                 of_both(lambda p: _sum(p) / math.log(10) / len(p) ** penalty)),
         Mistake("Right numbers in the wrong order: first the short hypothesis, then the long one.",
                 lambda: [_sum(p) / len(p) ** penalty for p in (long, short)]),
-    ], tolerance=0.006)  # fmt: skip
+    ], tolerance=0.006, student=student)  # fmt: skip

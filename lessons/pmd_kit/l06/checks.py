@@ -45,6 +45,11 @@ DOMINATES = Exercise(
         Mistake("This says that b does not dominate a. Two points may well leave each other undominated.",
                 lambda a, b: not dominates(b, a)),
         Mistake("You look at the first axis only.", lambda a, b: a[0] > b[0]),
+        Mistake("Python compares tuples and lists from left to right: a > b looks at the second axis only when the "
+                "first is equal. Compare each axis.", lambda a, b: tuple(a) > tuple(b)),
+        Mistake("You look at the last axis only.", lambda a, b: a[-1] > b[-1]),
+        Mistake("You count the axes on which a is better: more of them do not pay for a loss on another.",
+                lambda a, b: sum((x > y) - (x < y) for x, y in zip(a, b, strict=True)) > 0),
     ],
 )  # fmt: skip
 
@@ -127,7 +132,8 @@ def my_area(student: str) -> Exercise:
     points, reference = my_points(student)
     return Exercise("area", lambda: hypervolume(points, reference),
                     mistakes=[Mistake(says, lambda wrong=wrong: wrong(points, reference))
-                              for says, wrong in _WRONG_AREAS if wrong is not _inside_out])  # fmt: skip
+                              for says, wrong in _WRONG_AREAS if wrong not in (_inside_out, _trapezoids)],
+                    student=student)  # fmt: skip
 
 
 def _boxes(points: Sequence[Point], reference: Point) -> list[float]:
@@ -167,6 +173,12 @@ def _straight_lines(points: Sequence[Point], reference: Point) -> float:
                        for a, b, g, h in zip(front, front[1:], height, height[1:], strict=False))  # fmt: skip
 
 
+def _trapezoids(points: Sequence[Point], reference: Point) -> float:
+    """Below the polygon through the frontier, from its first point on only."""
+    front = sorted({points[i] for i in pareto_front(points) if _far(points[i], reference)})
+    return sum((b[0] - a[0]) * (a[1] + b[1] - 2 * reference[1]) / 2 for a, b in pairwise(front))
+
+
 def _outer_stairs(points: Sequence[Point], reference: Point) -> float:
     """The staircase that takes the better coordinate between two neighbours."""
     front = sorted({points[i] for i in pareto_front(points) if _far(points[i], reference)})
@@ -189,6 +201,7 @@ _WRONG_AREAS: list[tuple[str, Callable[[Sequence[Point], Point], float]]] = [
     ("That is one box around all points: no model has both the best x and the best y.", _bounding_box),
     ("The area begins at the reference, not at zero: subtract it on both axes.", _no_reference),
     ("Straight lines between the points: no model lies on them. The region is a staircase.", _straight_lines),
+    ("Straight lines between the points, and the part to the left of the first point is missing.", _trapezoids),
     ("Between two neighbours the staircase is as high as the right one, the lower: you take the higher.",
      _outer_stairs),
     ("A point that is not above the reference on both axes adds nothing.", _inside_out),
@@ -233,7 +246,8 @@ _SEEDS: list[Case] = [
     ([10.0, 11.0], [14.0, 15.5]), ([14.0, 15.5], [10.0, 11.0]), ([10.0, 14.0], [12.0, 16.0]),
     ([10.0, 10.2], [11.0, 14.0]), ([10.0, 13.0], [12.0, 12.4]), ([10.0, 13.0], [14.0, 14.2]),
     ([20.0, 21.0], [23.0, 23.5]), ([20.0, 21.0], [18.0, 18.5]), ([10.0, 12.0], [12.0, 14.0]), ([9.0, 9.5], [9.6, 9.1]),
-    ([50.0, 50.2], [50.9, 51.0]),
+    ([50.0, 50.2], [50.9, 51.0]), ([10.0, 11.0], [11.5, 12.5]), ([12.5, 11.5], [11.0, 10.0]),
+    ([10.0, 10.4], [10.8, 12.2]), ([10.0, 10.1], [10.3, 12.3]),
 ]  # fmt: skip
 
 
@@ -256,6 +270,15 @@ VERDICT = Exercise(
                 lambda a, b: _by_spread(a, b, min(_range(a), _range(b)))),
         Mistake('"better" and "worse" are swapped: the difference is after minus before.',
                 lambda a, b: {"better": "worse", "worse": "better", "noise": "noise"}[verdict(a, b)]),
+        Mistake("You add the two spreads. The larger one alone decides.",
+                lambda a, b: _by_spread(a, b, _range(a) + _range(b))),
+        Mistake("You average the two spreads (for two seeds that is to ask whether their ranges overlap). The larger "
+                "spread alone decides.",
+                lambda a, b: _by_spread(a, b, (_range(a) + _range(b)) / 2)),
+        Mistake("You take a standard deviation. The spread here is the largest seed minus the smallest.",
+                lambda a, b: _by_spread(a, b, max(float(np.std(a, ddof=1)), float(np.std(b, ddof=1))))),
+        Mistake("You take a standard deviation (with n). The spread here is the largest seed minus the smallest.",
+                lambda a, b: _by_spread(a, b, max(float(np.std(a)), float(np.std(b))))),
         Mistake("A fixed threshold of one point: what is noise depends on how far the seeds lie apart.",
                 lambda a, b: _by_spread(a, b, 1.0)),
         Mistake("You compare the first seeds only.",

@@ -47,9 +47,10 @@ def gradients(answer: Answer, case: Case) -> dict[str, Any] | None:
     """Call an answer to exercise 4 on two small models, run backward, and report what reached whom.
 
     case: weights of student and teacher [vocab, features], x [tokens, features], gold [tokens], alpha. A model that
-    nothing reaches has a gradient of 0. Returns None for an answer that was not attempted.
+    nothing reaches has a gradient of 0. Both models have a dropout (of rate 0) and come in training mode. Returns None
+    for an answer that was not attempted.
     """
-    student, teacher = _linear(case[0]), _linear(case[1])
+    student, teacher = (nn.Sequential(_linear(weight), nn.Dropout(0.0)).train() for weight in case[:2])
     loss = answer(student, teacher, *case[2:])
     if loss is None or loss is Ellipsis:
         return None
@@ -58,9 +59,10 @@ def gradients(answer: Answer, case: Case) -> dict[str, Any] | None:
     return {
         "loss": loss,
         "is a tensor": isinstance(loss, Tensor),
-        **{name: torch.zeros_like(model.weight) if model.weight.grad is None else model.weight.grad
+        **{name: torch.zeros_like(model[0].weight) if model[0].weight.grad is None else model[0].weight.grad
            for name, model in (("student", student), ("teacher", teacher))},
-        "teacher can still learn": teacher.weight.requires_grad,
+        "teacher can still learn": teacher[0].weight.requires_grad,
+        "modes are as before": student.training and teacher.training and teacher[1].training,
     }  # fmt: skip
 
 
@@ -72,6 +74,10 @@ def _by_hand(student_logits: Tensor, teacher_logits: Tensor, gold: Tensor, alpha
 
 def _frozen(student: nn.Module, teacher: nn.Module, x: Tensor, gold: Tensor, alpha: float) -> Tensor:
     return _by_hand(student(x), teacher.requires_grad_(False)(x), gold, alpha)
+
+
+def _left_in_eval(student: nn.Module, teacher: nn.Module, x: Tensor, gold: Tensor, alpha: float) -> Tensor:
+    return _student_loss(student, teacher.eval(), x, gold, alpha)
 
 
 def _no_gradient(student: nn.Module, teacher: nn.Module, x: Tensor, gold: Tensor, alpha: float) -> Tensor:
@@ -98,6 +104,8 @@ ISOLATION = Exercise(
                 "torch.no_grad().", lambda s, t, x, g, a: _by_hand(s(x), t(x), g, a)),
         Mistake("The teacher gets no gradient, but you froze it for good. At its own turn it is a student: use "
                 "torch.no_grad() or detach() instead of requires_grad.", _frozen),
+        Mistake("The teacher stays in eval mode: at its own turn it would train without dropout. Call teacher.train() "
+                "afterwards, or leave its mode alone.", _left_in_eval),
         Mistake("Nothing gets a gradient: the student's own forward pass must stay outside torch.no_grad().",
                 _no_gradient),
         Mistake("The wrong model is detached: in L_kd the student's logarithms carry the gradient, the teacher's "

@@ -259,7 +259,7 @@ def my_learners(student: str) -> Exercise:
     """Exercise 5, on this student's own table; the answer is a list with "1", "2" or "both" for each pair."""
     table = my_losses(student)
     mistakes = [Mistake(says, lambda answer=answer: answer(table)) for says, answer in _WHO_MISTAKES]
-    return Exercise("learners", lambda: _who(table, ZONE), mistakes=mistakes, through=_as_words)
+    return Exercise("learners", lambda: _who(table, ZONE), mistakes=mistakes, through=_as_words, student=student)
 
 
 def _as_words(answer: Callable[..., object], case: Case) -> object:

@@ -142,7 +142,7 @@ def my_end(student: str) -> Exercise:
             logits = act(logits, action, mu)
         return torch.sigmoid(logits).item()
 
-    return Exercise("end", right, mistakes=mistakes, tolerance=_BY_HAND)
+    return Exercise("end", right, mistakes=mistakes, tolerance=_BY_HAND, student=student)
 
 
 def _times(rng: np.random.Generator) -> Sequence[Case]:

@@ -159,9 +159,7 @@ def _draw_history(
               frameon=False, handlelength=2.6)  # fmt: skip
 
 
-def equal_trials(
-    pairs: Sequence[str], results: Mapping[str, Sequence[Sequence[float]]], *, alt: str
-) -> LessonFigure:
+def equal_trials(pairs: Sequence[str], results: Mapping[str, Sequence[Sequence[float]]], *, alt: str) -> LessonFigure:
     """Dev losses of trials with equal weights, minus that of the first: a panel for each way to make trials.
 
     results: {name: [trial, pair] dev losses in nats per token}.

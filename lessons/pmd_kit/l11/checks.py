@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pmd_kit.exercise import Case, Exercise, Mistake
+from pmd_kit.values import Complaint
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import choose, choose_one, full_space, own_share, reduced_space
 
@@ -135,18 +136,19 @@ def judged(answer: Callable[..., Any], case: Case) -> str:
         return found  # type: ignore[return-value]
     table = torch.as_tensor(found, dtype=torch.float64)
     if list(table.shape) != [len(space), 2]:
-        return f"a table of shape {list(table.shape)}"
+        return Complaint(f"This is a table of shape {list(table.shape)}, and [{len(space)}, 2] is asked for")
     if not table.isfinite().all():
-        return "a loss that is not finite"
+        return Complaint("There is a loss that is not finite")
     same = [row for row, vector in enumerate(space) if len(set(vector)) == 1]
     full, reduced = choose(table, space), choose(table[same], [space[row] for row in same])
     if full != reduced:
         return DIFFER
     if bool((table == table[0, 0]).all()):
-        return "a table of equal losses"
+        return Complaint("All losses in the table are equal")
     if independent(table, space):
-        return f"independent pairs that choose {'alike' if len(set(full)) == 1 else 'differently'}"
-    return "pairs that meddle, and two searches that choose alike"
+        alike = "alike" if len(set(full)) == 1 else "differently"
+        return Complaint(f"The pairs are independent, they choose {alike}, and both searches agree")
+    return Complaint("The pairs meddle with each other, but the two searches choose alike")
 
 
 def _separable(first: Sequence[float], second: Sequence[float]) -> Callable[[Space], Tensor]:

@@ -118,4 +118,3 @@ def disagreement(curve: Sequence[XY], measured: Mapping[str, XY], chance: float,
     name_axes(ax, "share of the variance explained by the pair's own action", "reduced and full search disagree")
     legend_above(fig, *ax.get_legend_handles_labels())
     return settled(fig)
-

@@ -78,6 +78,7 @@ def my_amounts(student: str) -> Exercise:
                     lambda: right().flip(0)),
         ],
         tolerance=1e-3,
+        student=student,
     )  # fmt: skip
 
 

@@ -83,6 +83,8 @@ GAINS = Exercise(
                 "first, then bleu_of.", lambda b, o, d: bleu_of(o[d]).mean(axis=1) - bleu_of(b[d]).mean(axis=1)),
         Mistake("The two systems get different sentences. Then easy and hard sentences count as a difference between "
                 "systems: use the same draws for both.", lambda b, o, d: gains(b, o[::-1], d)),
+        Mistake("Each system has draws of its own here (a flip, or new ones for the second). Use the same draws for "
+                "both, row for row.", lambda b, o, d: bleu_of(o[d[::-1]].sum(axis=1)) - bleu_of(b[d].sum(axis=1))),
         Mistake("Only one of the systems is resampled; draw for both.",
                 lambda b, o, d: bleu_of(o[d].sum(axis=1)) - bleu_of(b.sum(axis=0))),
         Mistake("Only one of the systems is resampled; draw for both, `base` too.",
@@ -123,6 +125,14 @@ P_VALUE = Exercise(
     [
         Mistake("That is one side only. Before the runs you did not know which system would win: double the smaller "
                 "tail.", _of_tail(lambda tail, n: min(1.0, (tail + 1) / (n + 1)))),
+        Mistake("That is one side only, and without the 1 that is added to both counts.",
+                _of_tail(lambda tail, n: tail / n)),
+        Mistake("One side only, the left one: double the smaller of both tails.",
+                lambda d: (int((np.asarray(d) <= 0).sum()) + 1) / (len(d) + 1)),
+        Mistake("One side only, the left one, and without the 1 that is added to both counts.",
+                lambda d: int((np.asarray(d) <= 0).sum()) / len(d)),
+        Mistake("The 1 is added to the count but not to n: the observed result is one of n + 1.",
+                _of_tail(lambda tail, n: min(1.0, 2 * (tail + 1) / n))),
         Mistake("Without the 1 that is added to both counts, p can be 0, and no finite number of draws shows that.",
                 _of_tail(lambda tail, n: min(1.0, 2 * tail / n))),
         Mistake("A p-value is at most 1: where the two tails overlap, twice the smaller one is more.",
@@ -165,4 +175,5 @@ def my_updates(student: str) -> Exercise:
             Mistake("That is the ratio of the costs; multiply the updates by it.", lambda: mutual / single),
         ],
         tolerance=2e-3,
+        student=student,
     )  # fmt: skip

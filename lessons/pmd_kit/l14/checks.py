@@ -73,6 +73,15 @@ PAIRS = Exercise(
         Mistake("Only cells that are __NULL__ go. Where a tokenizer changed it, the mark reads _ _ NULL _ _, as a "
                 "whole cell or inside a sentence of which a part is missing.",
                 lambda rows, code: _kept(rows, code, _plain_marks)),
+        Mistake("You compare a cell with the mark __NULL__ and keep blank sides. A mark may also read _ _ NULL _ _, or "
+                "stand inside a sentence (use `in`), and a blank side is missing.",
+                lambda rows, code: _kept(rows, code, lambda a, b: "__NULL__" not in (a, b))),
+        Mistake("You compare whole cells with both marks. One may stand inside a sentence: use `in`, not ==. And a "
+                "blank side is missing.", lambda rows, code: _kept(
+                    rows, code, lambda a, b: not {a.strip(), b.strip()} & {"__NULL__", "_ _ NULL _ _"})),
+        Mistake("You look for _ _ NULL _ _ alone. Where no tokenizer was at work it reads __NULL__.",
+                lambda rows, code: _kept(
+                    rows, code, lambda a, b: "_ _ NULL _ _" not in a + b and bool(a.strip() and b.strip()))),
         Mistake("You miss a mark inside a sentence: that sentence is translated in part only. Use `in`, not ==.",
                 lambda rows, code: _kept(rows, code, _whole_cells)),
         Mistake("You look at the foreign side alone. English may be missing as well.",
@@ -249,4 +258,4 @@ def my_reading(student: str) -> Exercise:
                 lambda: ([step - log[0][0] for step in skipped], scale, made)),
         Mistake("Nothing was skipped? Look where the scale falls from one line to the next.",
                 lambda: ([], scale, len(log))),
-    ])  # fmt: skip
+    ], student=student)  # fmt: skip

@@ -131,7 +131,8 @@ def my_disk(student: str) -> Exercise:
     """Exercise 3, on this student's own model."""
     millions, students = my_model(student)
     mistakes = [Mistake(says, lambda f=f: f(millions, students)) for says, f in _DISK_MISTAKES]
-    return Exercise("answer", lambda: right_disk(millions, students), mistakes=mistakes, tolerance=2e-2)
+    return Exercise("answer", lambda: right_disk(millions, students), mistakes=mistakes, tolerance=2e-2,
+                    student=student)  # fmt: skip
 
 
 # ---- tokenizers
@@ -155,6 +156,8 @@ TOKENIZER = Exercise(
         Mistake("13a cuts at spaces and punctuation, and Chinese has no spaces.", lambda pair: "13a"),
         Mistake("Chinese on either side is not enough: into English, 13a is right. Look at the target.",
                 lambda pair: "zh" if "zh" in pair else right_tokenizer(pair)),
+        Mistake("You look at the source: the target decides, the language after the hyphen.",
+                lambda pair: "zh" if pair.startswith("zh") else "13a"),
         Mistake("Japanese and Korean have their own, ja-mecab and ko-mecab; zh splits Han characters alone.",
                 lambda pair: "zh" if split_pair(pair)[1] in ("zh", "ja", "ko") else "13a"),
         Mistake("Only the Chinese target is right. Japanese and Korean need ja-mecab and ko-mecab.",

@@ -49,6 +49,7 @@ def my_bill(student: str) -> Exercise:
             Mistake("Each of the three trials is trained: 3 forward passes each, so 9.",
                     lambda: m * (2 + m) + rho * m * (2 + m)),
         ],
+        student=student,
     )  # fmt: skip
 
 
@@ -59,6 +60,10 @@ def _without_self(weights: Tensor, student: int) -> Tensor:
     weights = weights.clone()
     weights[student] = 0
     return weights
+
+
+def _all_to_one(weights: Tensor) -> Tensor:
+    return weights / weights.sum()
 
 
 def _peers_only(losses: Tensor, student: int) -> Tensor:
@@ -85,6 +90,10 @@ SHARES = Exercise(
                 lambda losses, i, k: teacher_shares(-losses, i, k)),
         Mistake("You divide along the pairs. For each pair, the shares of the *students* sum to 1: dim=0.",
                 lambda losses, i, k: _without_self(torch.softmax(-k * losses, 1), i)),
+        Mistake("You divide along the pairs, and the student is its own teacher: dim=0, and its row is 0.",
+                lambda losses, i, k: torch.softmax(-k * losses, 1)),
+        Mistake("You divide by the sum over students and pairs together. For each pair the shares sum to 1.",
+                lambda losses, i, k: _all_to_one(_without_self(torch.exp(-k * losses), i))),
         Mistake("These are weights, not shares: divide by their sum over the students.",
                 lambda losses, i, k: _without_self(torch.exp(-k * losses), i)),
         Mistake("sharpness has no effect: these are the library's equal shares, which is sharpness = 0.",

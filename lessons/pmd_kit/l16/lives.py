@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pmd_kit.exercise import Case
+from pmd_kit.values import Complaint
 from pmd_lite.config import DistillConfig
 from pmd_lite.interfaces import Clock
 
@@ -114,7 +115,7 @@ def life_of_a_sampler(kind: Callable[[list[int]], Any], case: Case) -> Tensor | 
         second.load_state_dict(state)
         shown += [_distribution(second, len(sizes)), *lived(second, losses[half:])]
     except Broken as broken:
-        return str(broken)
+        return Complaint(broken)
     return torch.stack(shown)
 
 
@@ -166,5 +167,5 @@ def life_of_a_distiller(kind: Callable[..., Any], case: Case) -> Tensor | str:
         second.load_state_dict(_saved(first))
         moments.append(shown(second))
     except Broken as broken:
-        return str(broken)
+        return Complaint(broken)
     return torch.stack(moments)
