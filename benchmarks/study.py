@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.studies import store
+from benchmarks.studies.ensemble import Ensemble
 from benchmarks.studies.measure import measured
 from benchmarks.studies.plans import STUDIES
 from benchmarks.studies.report import write_report
@@ -30,7 +31,6 @@ from pmd_lite.config import configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.run import Run
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from sacrebleu.metrics import CHRF, TER
 
+from benchmarks.studies.ensemble import Ensemble
 from pmd_lite.config import Config
 from pmd_lite.data.batching import collate, cut_split
 from pmd_lite.data.corpus import Corpus
@@ -20,7 +21,6 @@ from pmd_lite.distillation.losses import token_logits
 from pmd_lite.evaluation.scoring import one_line, score_pair
 from pmd_lite.evaluation.significance import SentenceStats, sentence_stats
 from pmd_lite.evaluation.translation import translate_ids
-from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 Model = Transformer | Ensemble

@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
+from benchmarks.studies.ensemble import Ensemble
 from pmd_lite.errors import UserError
 from pmd_lite.model.decoding import beam_search
-from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 PAD, BOS, EOS, VOCAB = 0, 1, 2, 9
