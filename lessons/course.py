@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,23 +22,47 @@ from lessons.build import LESSONS, LessonError, load, sources
 from lessons.execution import lesson_folder, tags
 
 _POINTS = re.compile(r"points:(\d+)")
-# lessons.build writes the same stub, so a released notebook is the learner's notebook, except for its graded cells.
-CONFIG = """# Settings of nbgrader for this course; see docs/instructor.md.
-import os
+# The stub is the one that lessons.build writes, so a released notebook is the learner's notebook, graded cells apart.
+CONFIG = '''# Settings of nbgrader for this course; see docs/instructor.md.
+import sys
+
+sys.path[:0] = {paths!r}  # where the lessons are: an answer is judged by lessons/grading.py
+import nbformat
+from nbconvert.preprocessors import ClearMetadataPreprocessor
+from nbgrader import preprocessors as nbgrader_steps
+
+from lessons.grading import grade_notebook
+
+COURSE = {course!r}
+SEED = {seed}  # of the inputs on which answers are tried; keep it to yourself, and another course has another
+SECONDS = 60  # an answer may take: after that its process is ended, and its exercise gets no points
+
+
+class Grade(nbgrader_steps.NbGraderPreprocessor):
+    """In place of Execute: every answer runs in a process of its own and is judged outside it."""
+
+    def preprocess(self, nb, resources):
+        name = resources["nbgrader"]["assignment"]
+        source = nbformat.read(f"{{COURSE}}/source/{{name}}/{{resources['nbgrader']['notebook']}}.ipynb", 4)
+        return grade_notebook(nb, source, seed=SEED, seconds=SECONDS), resources
+
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "pmd_lite"
-c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\\n..."}
-c.ExecutePreprocessor.timeout = 600  # seconds a cell may take; an endless loop is stopped, and its cell gets no points
+c.ClearSolutions.code_stub = {{"python": "# YOUR CODE HERE\\n..."}}
 c.ClearHiddenTests.begin_test_delimeter = "BEGIN HIDDEN TESTS"
 c.ClearHiddenTests.end_test_delimeter = "END HIDDEN TESTS"
-os.environ["PMD_SIZE"] = "ci"  # training cells of a submission run at their smallest size
-"""
+c.Autograde.autograde_preprocessors = [
+    Grade, nbgrader_steps.IgnorePattern, ClearMetadataPreprocessor, nbgrader_steps.LimitOutput,
+    nbgrader_steps.SaveAutoGrades, nbgrader_steps.AssignLatePenalties, nbgrader_steps.CheckCellMetadata,
+]
+'''
 
 
-def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) -> list[Path]:
+def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS, seed: int | None = None) -> list[Path]:
     """Write nbgrader_config.py and source/NN_name/NN_name.ipynb for every lesson with points; returns the notebooks.
 
+    seed: of the inputs of grading. None: the one of the course that is there already, or else one by chance.
     Raises LessonError if `only` names an unknown lesson, or a lesson without points.
     """
     chosen = [source for source in sources(lessons) if not only or source.stem[:2] in only]
@@ -55,7 +80,15 @@ def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS) ->
         target = folder / f"{source.stem}.ipynb"
         target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
         written.append(target)
-    (out / "nbgrader_config.py").write_text(CONFIG, encoding="utf-8", newline="\n")
+    config = out / "nbgrader_config.py"
+    if seed is None:
+        known = (
+            re.search(r"^SEED = (\d+)", config.read_text(encoding="utf-8"), re.MULTILINE) if config.exists() else None
+        )
+        seed = int(known[1]) if known else secrets.randbelow(10**9)
+    paths = [str(LESSONS.parent / part) for part in ("", "lessons", "data_scripts")]
+    text = CONFIG.format(paths=paths, course=str(out.resolve()), seed=seed)
+    config.write_text(text, encoding="utf-8", newline="\n")
     return written
 
 
@@ -88,9 +121,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("course"), help="directory of the course")
     parser.add_argument("--only", nargs="+", default=[], metavar="NN", help="only these lessons")
+    parser.add_argument("--seed", type=int, help="of the inputs of grading; by default chance, once for a course")
     words = parser.parse_args(argv)
     try:
-        for path in make_course(words.out, words.only):
+        for path in make_course(words.out, words.only, seed=words.seed):
             print(f"{path}: {total_points(nbformat.read(path, as_version=4))} points")
     except LessonError as error:
         print(f"course: {error}", file=sys.stderr)

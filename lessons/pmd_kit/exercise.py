@@ -47,6 +47,7 @@ _HINTS = (
     ("must match", "The shapes do not fit: print the shape of both tensors. Often an axis of length 1 is missing."),
     ("cannot be multiplied", "The shapes do not fit: is one of the matrices to be transposed?"),
     ("broadcast", "The shapes do not fit: print the shape of both. Often an axis of length 1 is missing."),
+    ("keyerror", "The dictionary lacks this key: for some inputs it is not there. Use `in`, or .get(key)."),
     ("is not defined", "A name is misspelled, or the cell that defines it was not run."),
     ("does not require grad", "The graph is cut: something is detached, a number, or under torch.no_grad()."),
     ("ambiguous", "A comparison of tensors gives many answers: use .all() or .any(), or compare entry by entry."),
@@ -208,7 +209,8 @@ class Exercise:
 
     def _raised(self, case: Case, error: BaseException) -> str:
         text = f"{self._call(case)} raised {type(error).__name__}: {error}"
-        hint = next((says for part, says in _HINTS if part in str(error).lower()), None)
+        words = f"{type(error).__name__}: {error}".lower()
+        hint = next((says for part, says in _HINTS if part in words), None)
         return f"{text.rstrip('.')}. {hint}" if hint else text
 
     def _call(self, case: Case) -> str:

@@ -149,7 +149,8 @@ def _of_numbers(found: Results, expected: Results, cases: Any, tolerance: float,
     for says, of_found in _UNFINISHED if open_ else []:
         if all(_agree(y, x, of_found, tolerance) for x, y in pairs):
             return says
-    return _of_order(pairs, tolerance) or (_of_length(pairs, cases, tolerance) if open_ else None)
+    slip = _of_order(pairs, tolerance) or (_of_length(pairs, cases, tolerance) if open_ else None)
+    return slip or _of_axes(pairs)
 
 
 def _agree(x: Array, y: Array, change: Callable[[Array], Any], tolerance: float) -> bool:
@@ -160,6 +161,18 @@ def _agree(x: Array, y: Array, change: Callable[[Array], Any], tolerance: float)
         return bool(np.isfinite(changed).all()) and same(x, changed, tolerance)
     except (IndexError, ValueError):  # a number has no order, an empty list no largest
         return False
+
+
+def _of_axes(pairs: Sequence[tuple[Array, Array]]) -> str | None:
+    """One number in place of several, or an axis too many or too few, on every input."""
+    x, y = pairs[0]
+    shapes = f"the result has shape {list(x.shape)}, expected {list(y.shape)}"
+    if all(x.ndim < y.ndim for x, y in pairs):
+        one = "It is one number, and several are asked for" if x.ndim == 0 else "An axis is missing"
+        return f"{one}: is there a sum, a maximum or an index too many? ({shapes})"
+    if all(x.ndim > y.ndim for x, y in pairs):
+        return f"There is an axis too many: a sum, a mean or an index is missing ({shapes})."
+    return None
 
 
 def _of_order(pairs: Sequence[tuple[Array, Array]], tolerance: float) -> str | None:

@@ -38,6 +38,12 @@ def test_the_course_holds_the_lessons_with_points(tmp_path: Path) -> None:
     made = make_course(tmp_path, ["02"])
     assert [path.relative_to(tmp_path).as_posix() for path in made] == [f"source/{LESSON}/{LESSON}.ipynb"]
     assert "course_id" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
+    config = tmp_path / "nbgrader_config.py"
+    seed = re.search(r"^SEED = (\d+)", config.read_text(encoding="utf-8"), re.MULTILINE)
+    make_course(tmp_path, ["02"])
+    assert seed and f"SEED = {seed[1]} " in config.read_text(encoding="utf-8"), "a course keeps its seed"
+    make_course(tmp_path, ["02"], seed=5)
+    assert "SEED = 5 " in config.read_text(encoding="utf-8")
     with pytest.raises(LessonError, match="no lesson 99"):
         make_course(tmp_path, ["99"])
     with pytest.raises(LessonError, match="no exercise in it is graded"):
@@ -60,16 +66,17 @@ def test_the_instructor_page_has_every_lesson_with_its_exercises_and_points() ->
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A course with one assignment, graded for a perfect, a half-right and an empty submission."""
+    """A course with one assignment, graded for a perfect, a half-right, an empty and a dishonest submission."""
     pytest.importorskip("nbgrader", reason="classroom tools are not installed: pip install -r requirements-dev.txt")
     folder = tmp_path_factory.mktemp("course")
     make_course(folder, ["02"])
     nbgrader(folder, "generate_assignment", LESSON)
     release = folder / "release" / LESSON / f"{LESSON}.ipynb"
-    for student in ("ada", "bob", "eve"):
+    for student in ("ada", "bob", "eve", "mallory"):
         shutil.copytree(release.parent, folder / "submitted" / student / LESSON)
     solve(folder / "submitted" / "ada" / LESSON / f"{LESSON}.ipynb", {"P", "ratio", "visits"})
     solve(folder / "submitted" / "bob" / LESSON / f"{LESSON}.ipynb", {"P"}, wrong={"ratio"})
+    solve(folder / "submitted" / "mallory" / LESSON / f"{LESSON}.ipynb", set(), wrong={"ratio"}, attack=ATTACK)
     for step in ("autograde", "generate_feedback"):
         nbgrader(folder, step, LESSON)
     nbgrader(folder, "export")
@@ -85,8 +92,15 @@ def nbgrader(folder: Path, *words: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def solve(path: Path, names: set[str], wrong: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-    """Write our solutions of these exercises, or a wrong one, into a submission."""
+ATTACK = """from pmd_kit.exercise import Exercise
+Exercise.grade = Exercise.check = lambda *_, **__: None
+P = l02.checks.PROBABILITIES.right
+import os, atexit
+atexit.register(os._exit, 0)"""
+
+
+def solve(path: Path, names: set[str], wrong: set[str] = frozenset(), attack: str = "") -> None:  # type: ignore[assignment]
+    """Write our own solutions of these exercises, or a wrong one, into a submission."""
     answers = {cell.source.split("(")[0].removeprefix("def "): cell.source
                for cell in versions(SOURCE, LESSONS)[LESSONS / "solutions" / f"{LESSON}.ipynb"].cells
                if "exercise" in cell.metadata.get("tags", [])}  # fmt: skip
@@ -97,6 +111,8 @@ def solve(path: Path, names: set[str], wrong: set[str] = frozenset()) -> None:  
             cell.source = answers[name]
         elif "YOUR CODE HERE" in cell.source and name in wrong:
             cell.source = f"def {name}(sizes, tau):\n    return 1.0"
+        elif "YOUR CODE HERE" in cell.source and attack:
+            cell.source = attack
     nbformat.write(nb, path)
 
 
@@ -111,7 +127,7 @@ def test_the_release_is_the_learners_notebook(course: Path) -> None:
 def test_each_gets_the_points_of_what_is_solved(course: Path) -> None:
     with open(course / "grades.csv", encoding="utf-8", newline="") as file:
         rows = {row["student_id"]: (float(row["raw_score"]), float(row["max_score"])) for row in csv.DictReader(file)}
-    assert rows == {"ada": (5, 5), "bob": (2, 5), "eve": (0, 5)}
+    assert rows == {"ada": (5, 5), "bob": (2, 5), "eve": (0, 5), "mallory": (0, 5)}
 
 
 @pytest.mark.slow

@@ -100,7 +100,10 @@ TAGS = Exercise(
         Mistake('The tag in front of the target in "released" is the language of the target, not of the source.',
                 _wrong_tags(lambda src, trg, m2o, released: (src if m2o and released else trg,
                                                              src if released else None))),
+        Mistake("style has no effect, and every pair gives both of its languages: source and target are two rules.",
+                _wrong_tags(lambda src, trg, m2o, released: (src, trg))),
     ],
+    library=("Tokenizer",),
 )  # fmt: skip
 
 
@@ -153,7 +156,12 @@ PACK = Exercise(
                 lambda lengths, budget: pack([n for n in lengths if n <= budget], budget)),
         Mistake("All batches have the same number of sentences: only the longest of *this* batch limits it.",
                 lambda lengths, budget: _chunks(lengths, max(1, budget // max(lengths)))),
+        Mistake("These are numbers of sentences. Return the batches themselves, as lists of lengths.",
+                lambda lengths, budget: [len(batch) for batch in pack(lengths, budget)]),
+        Mistake("This is one list. Return a list of batches, and each batch is a list.",
+                lambda lengths, budget: [n for batch in pack(lengths, budget) for n in batch]),
     ],
+    library=("cut_batches",),
 )  # fmt: skip
 
 
@@ -238,4 +246,5 @@ KEEP_MASK = Exercise(
                 lambda lengths: _columns(lengths).expand(len(lengths), -1)),
     ],
     with_type,
+    library=("collate",),
 )  # fmt: skip

@@ -44,7 +44,10 @@ PROBABILITIES = Exercise(
                 lambda sizes, tau: _powers(sizes, 1) / sum(sizes)),
         Mistake("tau has no effect: this is the uniform distribution, which is tau = inf.",
                 lambda sizes, tau: torch.full((len(sizes),), 1 / len(sizes), dtype=torch.float64)),
+        Mistake("A softmax of the powers takes e to their power once more: divide the powers by their sum.",
+                lambda sizes, tau: torch.softmax(_powers(sizes, 1 / tau), dim=0)),
     ],
+    library=("temperature_probabilities",),
 )  # fmt: skip
 
 
@@ -65,6 +68,8 @@ RATIO = Exercise(
                 lambda sizes, tau: float(temperature_probabilities(sizes, tau).max())),
         Mistake("tau is inverted: take the tau-th root, the power 1/tau.",
                 lambda sizes, tau: (max(sizes) / min(sizes)) ** tau),
+        Mistake("That is the root of the largest size alone. Divide by that of the smallest.",
+                lambda sizes, tau: max(sizes) ** (1 / tau)),
     ],
 )  # fmt: skip
 

@@ -73,6 +73,7 @@ ATTENTION = Exercise(
         Mistake("These are the weights. The answer is the weighted average of the values: weights @ v.",
                 lambda q, k, v, mask: _scores(q, k).masked_fill(~mask, -math.inf).softmax(-1)),
     ],
+    library=("attend",),
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------ 2: masks
@@ -151,6 +152,7 @@ WITH_TORCH = Exercise(
         Mistake("is_causal hides the future. The exercise asks you to hide the pads of each sentence.",
                 lambda q, k, v, src, pad: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
     ],
+    library=("attend",),
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------------------- 4: positions
@@ -186,6 +188,7 @@ POSITIONS = Exercise(
                 lambda length, d: torch.cat([_angles(length, d, lambda i: 10000 ** (-2 * i / d))] * 2, dim=1)),
     ],
     tolerance=1e-4,
+    library=("positions_table",),
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------- 5: parameters

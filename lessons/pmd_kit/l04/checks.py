@@ -51,7 +51,12 @@ SMOOTHED = Exercise(
                 lambda gold, vocab, eps: _target(gold, vocab, 1.0, 0.0)),
         Mistake("Rows and columns are swapped: the shape is [tokens, vocab].",
                 lambda gold, vocab, eps: smoothed_target(gold, vocab, eps).T),
+        Mistake("The gold word gets a share of eps on top of its 1 - eps: the rows add up to more than 1.",
+                lambda gold, vocab, eps: _target(gold, vocab, 1 - eps + eps / (vocab - 1), eps / (vocab - 1))),
+        Mistake("The other words get nothing: what is taken from the gold word must be shared among them.",
+                lambda gold, vocab, eps: _target(gold, vocab, 1 - eps, 0.0)),
     ],
+    library=("ce_loss",),
 )  # fmt: skip
 
 
@@ -194,8 +199,13 @@ RATE = Exercise(
                 lambda t, peak, warmup: peak * (t / warmup if t <= warmup else 1 / math.sqrt(t - warmup + 1))),
         Mistake("The warm-up is a straight line, not a root.",
                 lambda t, peak, warmup: peak * min(math.sqrt(t / warmup), math.sqrt(warmup / t))),
+        Mistake("The warm-up never ends: after update `warmup` the rate falls.",
+                lambda t, peak, warmup: peak * t / warmup),
+        Mistake("peak has no effect: it multiplies both parts.",
+                lambda t, peak, warmup: learning_rate(t, 1.0, warmup)),
     ],
     tolerance=1e-9,
+    library=("learning_rate",),
 )  # fmt: skip
 
 

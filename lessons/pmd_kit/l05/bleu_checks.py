@@ -69,6 +69,7 @@ MATCHES = Exercise(
                 lambda hyp, ref, n: [sum(hyp[i : i + n] == ref[i : i + n] for i in range(len(hyp) - n + 1)),
                                      _ngrams(hyp, n).total()]),
     ],
+    library=("sentence_score",),
 )  # fmt: skip
 
 
@@ -137,6 +138,7 @@ CORPUS_BLEU = Exercise(
         Mistake("BLEU is counted from 0 to 100: multiply by 100.",
                 lambda m, t, h, r: _bleu(m, t, sum(h), sum(r)) / 100),
     ],
+    library=("compute_bleu", "corpus_score"),
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------- 5: the zh trap

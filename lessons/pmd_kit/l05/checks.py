@@ -114,6 +114,7 @@ GREEDY = Exercise(
         Mistake("argmin picks the least probable token.", lambda *a: _content(_by_hand(*a, choose="argmin"), a[3])),
     ],
     lambda answer, case: answer(_speaker(*case[:2]), case[2], BOS, EOS, case[3]),
+    library=("translate_batch", "translate"),
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------- 2: two scores by hand

@@ -50,7 +50,10 @@ DOMINATES = Exercise(
         Mistake("You look at the last axis only.", lambda a, b: a[-1] > b[-1]),
         Mistake("You count the axes on which a is better: more of them do not pay for a loss on another.",
                 lambda a, b: sum((x > y) - (x < y) for x, y in zip(a, b, strict=True)) > 0),
+        Mistake("You compare the best number of each. Compare axis by axis.",
+                lambda a, b: max(a) > max(b)),
     ],
+    library=("dominates",),
 )  # fmt: skip
 
 
@@ -111,7 +114,14 @@ FRONTIER = Exercise(
                 lambda points: [i for i, p in enumerate(points) if sum(p) == max(sum(q) for q in points)]),
         Mistake("You leave out points in a dent, below the straight line between two others. No model lies on that "
                 "line, so no point dominates them.", _hull),
+        Mistake("These are True and False for each point. Return the positions of the points that are True.",
+                lambda points: [i in pareto_front(points) for i in range(len(points))]),
+        Mistake("These are the points. Return their positions in the list.",
+                lambda points: [points[i] for i in pareto_front(points)]),
+        Mistake("You keep the points that dominate no other. Keep those that no other dominates.",
+                lambda points: [i for i, p in enumerate(points) if not any(dominates(p, q) for q in points)]),
     ],
+    library=("pareto_front",),
 )  # fmt: skip
 
 
@@ -132,7 +142,7 @@ def my_area(student: str) -> Exercise:
     points, reference = my_points(student)
     return Exercise("area", lambda: hypervolume(points, reference),
                     mistakes=[Mistake(says, lambda wrong=wrong: wrong(points, reference))
-                              for says, wrong in _WRONG_AREAS if wrong not in (_inside_out, _trapezoids)],
+                              for says, wrong in _WRONG_AREAS if wrong not in _NOT_BY_HAND],
                     student=student)  # fmt: skip
 
 
@@ -179,6 +189,14 @@ def _trapezoids(points: Sequence[Point], reference: Point) -> float:
     return sum((b[0] - a[0]) * (a[1] + b[1] - 2 * reference[1]) / 2 for a, b in pairwise(front))
 
 
+def _boxes_of_any_sign(points: Sequence[Point], reference: Point) -> float:
+    return sum((x - reference[0]) * (y - reference[1]) for x, y in points)
+
+
+def _all_lines(points: Sequence[Point], reference: Point) -> float:
+    return sum((b[0] - a[0]) * (a[1] + b[1] - 2 * reference[1]) / 2 for a, b in pairwise(sorted(points)))
+
+
 def _outer_stairs(points: Sequence[Point], reference: Point) -> float:
     """The staircase that takes the better coordinate between two neighbours."""
     front = sorted({points[i] for i in pareto_front(points) if _far(points[i], reference)})
@@ -205,7 +223,13 @@ _WRONG_AREAS: list[tuple[str, Callable[[Sequence[Point], Point], float]]] = [
     ("Between two neighbours the staircase is as high as the right one, the lower: you take the higher.",
      _outer_stairs),
     ("A point that is not above the reference on both axes adds nothing.", _inside_out),
+    ("You add up the boxes of all points, those below the reference too. Boxes overlap.", _boxes_of_any_sign),
+    ("Straight lines through all points, dominated ones too. The region is the staircase of the frontier.", _all_lines),
 ]  # fmt: skip
+
+
+# With four points by hand these come to what another slip gives.
+_NOT_BY_HAND = (_inside_out, _trapezoids, _boxes_of_any_sign, _all_lines)
 
 
 def _areas(rng: np.random.Generator) -> Sequence[Case]:
@@ -216,7 +240,9 @@ def _areas(rng: np.random.Generator) -> Sequence[Case]:
     ]  # fmt: skip
 
 
-AREA = Exercise("area", hypervolume, _areas, [Mistake(says, wrong) for says, wrong in _WRONG_AREAS])
+AREA = Exercise(
+    "area", hypervolume, _areas, [Mistake(says, wrong) for says, wrong in _WRONG_AREAS], library=("hypervolume",)
+)
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:

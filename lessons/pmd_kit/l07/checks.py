@@ -73,7 +73,10 @@ KD = Exercise(
                 lambda s, t: nll(log_probs(s), t.argmax(dim=-1))),
         Mistake("The softmax is taken twice: of probabilities it makes flatter ones. Take it once, of the logits.",
                 lambda s, t: kd_loss(log_probs(probs(s)), probs(probs(t)))),
+        Mistake("These are the logits themselves: neither softmax nor logarithm is there.",
+                lambda s, t: -(t * s).sum()),
     ],
+    library=("kd_loss", "pmd_loss"),
 )  # fmt: skip
 
 
@@ -130,6 +133,8 @@ KD_MEAN = Exercise(
                 _masked),
         Mistake("The mask is inverted: this is the loss on the padding.",
                 lambda s, t, n: _kd(s[~_real(n, s.shape[1])], t[~_real(n, s.shape[1])]) / n.sum()),
+        Mistake("Padding is in the sum, and you divide by the number of sentences. Divide by the real tokens.",
+                lambda s, t, n: _kd(s, t) / len(n)),
     ],
 )  # fmt: skip
 
@@ -192,5 +197,7 @@ MIXED = Exercise(
         Mistake("eps itself stands on every other word. It is shared among them: eps / (V - 1) each.",
                 lambda g, p, a, e: mixed_target(g, p, a, e)
                 + (1 - a) * (e - e / (p.shape[-1] - 1)) * (1 - _one_hot(g, p))),
+        Mistake("alpha and 1 - alpha are swapped, and the smoothing of the reference is missing.",
+                lambda g, p, a, e: mixed_target(g, p, 1 - a, 0.0)),
     ],
 )  # fmt: skip

@@ -71,6 +71,7 @@ UNI = Exercise(
                 lambda x, a: uni_weights(x, a) * (x - x.flip(0)).abs()),
         Mistake("Rows are students and columns are pairs: your answer is turned.", lambda x, a: uni_weights(x, a).T),
     ],
+    library=("uni_weights",),
 )  # fmt: skip
 
 
@@ -210,6 +211,7 @@ ZONED = Exercise(
         Mistake("Both always learn here: that is Bi-PMD, the zone at infinity.",
                 lambda x, a, bits: torch.full_like(x, a)),
     ],
+    library=("uni_weights",),
 )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ UP = Exercise(
         Mistake("That is the first-order approximation, alpha + mu alpha (1 - alpha); it leaves [0, 1] for a large mu.",
                 lambda a, mu: a + mu * a * (1 - a)),
     ],
+    library=("increase", "act"),
 )  # fmt: skip
 
 
@@ -63,7 +64,10 @@ DOWN = Exercise(
         Mistake("You subtract mu from alpha itself.", lambda a, mu: a - mu),
         Mistake("You subtract mu from alpha and cut off at 0: up would not bring it back.",
                 lambda a, mu: (a - mu).clamp(0, 1)),
+        Mistake("The logit is missing on the way out: you take a sigmoid of alpha - mu.",
+                lambda a, mu: torch.sigmoid(a - mu)),
     ],
+    library=("decrease", "act"),
 )  # fmt: skip
 
 
@@ -180,4 +184,5 @@ MU = Exercise(
                                  "early_stop": math.sqrt(min(1.0, 1.2 * t / T))}[s]),
         Mistake("The schedule has no effect: this is to_0 for all of them.", lambda t, T, s: step_size(t, T)),
     ],
+    library=("step_size",),
 )  # fmt: skip

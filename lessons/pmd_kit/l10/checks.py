@@ -132,6 +132,10 @@ TRIAL_SET = Exercise(
                 lambda sizes, rho, one_batch: [min(math.ceil(rho * n), one_batch) for n in sizes]),
         Mistake("A trial is short: it trains on rho of the data, not on all but rho.",
                 lambda sizes, rho, one_batch: [max(math.ceil((1 - rho) * n), one_batch) for n in sizes]),
+        Mistake("You cut off the fraction, and forget that a pair gives at least a batch. Round up, then compare.",
+                lambda sizes, rho, one_batch: [int(rho * n) for n in sizes]),
+        Mistake("round() goes up or down. Round up: a part of a sentence counts as one.",
+                lambda sizes, rho, one_batch: [max(round(rho * n), one_batch) for n in sizes]),
     ],
 )  # fmt: skip
 
@@ -265,5 +269,7 @@ OVERHEAD = Exercise(
                 lambda rho, n, shared: overhead(rho, n, shared) / 2),
         Mistake("That is the cost of training and search together; return what the search adds.",
                 lambda rho, n, shared: 1 + overhead(rho, n, shared)),
+        Mistake("These are forward passes. Divide by those of mutual training, 4 F for each student.",
+                lambda rho, n, shared: _share(rho, 3 * n + (1 if shared else n), 2)),
     ],
 )  # fmt: skip

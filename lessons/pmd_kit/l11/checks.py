@@ -47,6 +47,8 @@ TRIALS = Exercise(
                 lambda pairs, actions: (math.comb(actions + pairs - 1, pairs), actions)),
         Mistake("Keeping everything as it is is a trial too: its loss has to be known to be compared.",
                 lambda pairs, actions: (actions**pairs - 1, actions - 1)),
+        Mistake("The reduced search has a trial for each action, not for each pair.",
+                lambda pairs, actions: (actions**pairs, pairs)),
     ],
 )  # fmt: skip
 
@@ -103,6 +105,7 @@ CHOICE = Exercise(
                 lambda results: [ACTIONS[row] for row in results.argsort(dim=0)[1].tolist()]),
     ],
     through=_per_pair,
+    library=("choose",),
 )  # fmt: skip
 
 
@@ -252,4 +255,5 @@ OWN_SHARE = Exercise(
                 lambda results, space, pair: own_share(results, space, pair)
                 * float(results[:, pair].var(unbiased=False) / results.var(unbiased=False))),
     ],
+    library=("own_share", "share_explained"),
 )  # fmt: skip

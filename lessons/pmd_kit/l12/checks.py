@@ -122,7 +122,10 @@ GRADIENT = Exercise(
         Mistake("sum(R), not the mean of R, stands before p.", lambda p, r: r.mean() * p - r),
         Mistake("R p is one term of the loss at a time. Before p stands the sum of all rewards.",
                 lambda p, r: r * p - r),
+        Mistake("The term of the own reward is missing: - R_i.",
+                lambda p, r: r.sum() * p),
     ],
+    library=("scorer_loss",),
 )  # fmt: skip
 
 
@@ -196,7 +199,10 @@ RESPONSE = Exercise(
                 "variance under p no normalising is needed.",
                 lambda p, v, rho: _normal(_closed_form(p, v, rho, _plain_mean, _plain_deviation))),
         Mistake("That is p v, normalised. rho has no effect on it.", lambda p, v, rho: _normal(p * v)),
+        Mistake("That is the change alone. Add it to p.",
+                lambda p, v, rho: best_response(p, v, rho) - p),
     ],
+    library=("best_response",),
 )  # fmt: skip
 
 
@@ -289,4 +295,5 @@ LSSD_PLAN = Exercise(
         Mistake("One epoch too many: a teacher of the last epoch rests, one of the epoch before it may teach.",
                 lambda losses: (_peaks(losses), [peak < len(losses) - 1 for peak in _peaks(losses)])),
     ],
+    library=("LSSD",),
 )  # fmt: skip

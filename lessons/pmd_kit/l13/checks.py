@@ -42,6 +42,10 @@ SPREAD = Exercise(
                 lambda values: mean_and_spread(values)[::-1]),
         Mistake("The spread is right, but the first number is the median, not the mean.",
                 lambda values: (float(np.sort(values)[len(values) // 2]), mean_and_spread(values)[1])),
+        Mistake("The first number is the sum. Divide by the number of runs.",
+                lambda values: (float(np.sum(values)), mean_and_spread(values)[1])),
+        Mistake("The second number is the range, largest minus smallest. Take the standard deviation.",
+                _and(lambda x: x.max() - x.min())),
     ],
 )  # fmt: skip
 
@@ -144,6 +148,8 @@ P_VALUE = Exercise(
                               / (len(d) + 1))),
         Mistake("That is the share of resamples in which the winner wins, one minus a p-value.",
                 _of_tail(lambda tail, n: 1 - min(1.0, 2 * (tail + 1) / (n + 1)))),
+        Mistake("Without the 1 that is added to both counts, and without the limit: p is at most 1.",
+                _of_tail(lambda tail, n: 2 * tail / n)),
     ],
 )  # fmt: skip
 

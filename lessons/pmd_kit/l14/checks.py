@@ -96,7 +96,12 @@ PAIRS = Exercise(
                 lambda rows, code: _kept(rows, code, lambda a, b: _whole(a) and _whole(b), turned=True)),
         Mistake("You keep only lines that every language has. Each pair needs English and its own language, no more.",
                 _everywhere),
+        Mistake("All lines are kept. Leave out those where a side is missing.",
+                lambda rows, code: [(row.get(code, ""), row["en"]) for row in rows]),
+        Mistake("These are the English sides alone. A pair has two sides, foreign first.",
+                lambda rows, code: [row["en"] for row in rows]),
     ],
+    library=("collect",),
 )  # fmt: skip
 
 
@@ -205,6 +210,10 @@ SCALES = Exercise(
                 lambda x, k: _walk(x, k, down=2.0)),
         Mistake("An overflow changes nothing here. The scale is halved.", lambda x, k: _walk(x, k, down=1.0)),
         Mistake("You grow at every multiple of the interval, good updates in a row or not.", _by_clock),
+        Mistake("The scale never changes. It is halved after an overflow and doubled after good updates.",
+                lambda x, k: [SCALE] * len(x)),
+        Mistake("True is a good update here, False an overflow: you read them the other way round.",
+                lambda x, k: right_scales([not ok for ok in x], k)),
     ],
 )  # fmt: skip
 

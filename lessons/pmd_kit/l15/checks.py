@@ -51,6 +51,8 @@ UPDATES = Exercise(
                 lambda sizes, mean, budget, epochs: 2 * right_updates(sizes, mean, budget, epochs)),
         Mistake("The budget is that of the whole update; it need not be multiplied by 8 again.",
                 lambda sizes, mean, budget, epochs: right_updates(sizes, mean, 8 * budget, epochs)),
+        Mistake("Nothing is rounded. An epoch ends with a whole update: round up once an epoch.",
+                lambda sizes, mean, budget, epochs: sum(sizes) * mean * epochs / budget),
     ],
 )  # fmt: skip
 
@@ -87,6 +89,8 @@ HOURS = Exercise(
                 lambda n, speed, passes, gpus: right_hours(n, speed, passes, 1) * gpus),
         Mistake("More passes make it longer, not shorter.",
                 lambda n, speed, passes, gpus: right_hours(n, speed, 9 / passes, gpus)),
+        Mistake("These are seconds on one GPU, and passes has no effect.",
+                lambda n, speed, passes, gpus: n / speed),
     ],
     tolerance=1e-4,
 )  # fmt: skip
@@ -164,7 +168,12 @@ TOKENIZER = Exercise(
                 lambda pair: "zh" if split_pair(pair)[1] == "zh" else "13a"),
         Mistake("zh is for Chinese; European languages are split by 13a.",
                 lambda pair: right_tokenizer(pair) if split_pair(pair)[1] in ("ja", "ko") else "zh"),
+        Mistake("Chinese on either side is not enough, and Japanese and Korean have tokenizers of their own.",
+                lambda pair: "zh" if "zh" in pair else "13a"),
+        Mistake("That is the target language. Return the name of its tokenizer.",
+                lambda pair: split_pair(pair)[1]),
     ],
+    library=("tokenizer_for",),
 )  # fmt: skip
 
 
