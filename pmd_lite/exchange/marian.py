@@ -99,7 +99,7 @@ class Imported:
 
     def weights(self) -> dict[str, Tensor]:
         """By name. Raises UserError when the file is not the one that was written."""
-        return read_weights(self._whole())
+        return read_weights(self._whole())[0]
 
     def _whole(self) -> Path:
         """The file of the weights. Raises UserError when it is not the one that was written, by its sum."""

@@ -37,6 +37,9 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
     begun_with = present.fingerprint if present else stored
     if begun_with is None:
         return
+    if stored and present and present.fingerprint != stored:
+        raise UserError(f"{folder / 'tokenizer.json'}: this is not the tokenizer that config.json names. Copy the "
+                        "folder back from a backup, or choose another out directory")  # fmt: skip
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
         if Tokenizer.load(shared).fingerprint != begun_with:

@@ -128,7 +128,7 @@ class Trainer(Algorithm1):
         kept = kept_by(losses, dev_tokens, self.config.distill.resolved.best)
         if kept < student.best:
             student.best, student.best_step, student.stale = kept, self.clock.step, 0
-            self.rundir.save_best(student.index, student.learner.model.state_dict())
+            self.rundir.save_best(student.index, student.learner.model.state_dict(), self.clock.step)
         else:
             student.stale += 1
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
