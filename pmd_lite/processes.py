@@ -25,7 +25,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from pmd_lite.api import load_corpus, train
-from pmd_lite.config import Config
+from pmd_lite.config import Config, check_number
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
@@ -50,6 +50,7 @@ def launch(
     Raises UserError with the complaint of a process, Interrupted after Ctrl-C. The last checkpoint is whole, and the
     same call continues.
     """
+    check_number("processes", processes, int, 0, 10_000)
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
@@ -177,6 +178,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
     A finished run is not repeated, an interrupted one is continued. Raises the first UserError if `stop_at_error`. Any
     other error, and Ctrl-C, is raised at once, without waiting for the other runs: they can be resumed.
     """
+    check_number("workers", workers, int, 1, 10_000)
     if not jobs:
         return []
     others = set(multiprocessing.active_children())

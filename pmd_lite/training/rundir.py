@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -32,7 +32,8 @@ import torch
 from torch import Tensor
 
 from pmd_lite.config import Config
-from pmd_lite.disk import explained, read_json, remove, sync, write_atomic, write_json
+from pmd_lite.data.reading import checked_pair
+from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -41,6 +42,16 @@ FORMAT = 2
 a share of sentences, weight decay is decoupled. Runs of format 1 hold no such number."""
 
 
+_CONFIG = {
+    "format": int, "method": str, "samplers": [str], "config": dict, "init": dict | None, "asked": dict | None,
+    "tokenizer": str | None,
+    "corpus": {"name": str, "path": str | None, "fingerprint": str, "source": str, "pairs": [str], "sizes": [int]},
+}  # fmt: skip
+PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "train_nll", "alpha", "p", "visits",
+            "tokens")  # fmt: skip
+"""Fields of an evaluation with a number for each pair."""
+_EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
+          "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
 _NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
 """Fields of `train` that say where a run is made and how it translates, not what it learns."""
 
@@ -77,8 +88,19 @@ class RunDir:
 
     @property
     def config(self) -> dict[str, Any]:
-        """config.json."""
-        return dict(read_json(self.path / "config.json"))
+        """config.json. Raises UserError when it is absent or damaged."""
+        path = self.path / "config.json"
+        written = read_json(path, _CONFIG)
+        pairs = written["corpus"]["pairs"]
+        try:
+            for pair in pairs:  # they become names of files
+                checked_pair(pair, "corpus.pairs")
+            if not pairs or len(set(pairs)) != len(pairs) or len(written["corpus"]["sizes"]) != len(pairs):
+                raise UserError("corpus.pairs and corpus.sizes do not fit each other")
+            Config.from_dict(written["config"])
+        except UserError as error:
+            raise UserError(f"{path} is damaged: {error}. Copy it back from a backup") from None
+        return written
 
     @property
     def identity(self) -> str:
@@ -146,8 +168,8 @@ class RunDir:
         events = []
         for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
             try:
-                events.append(json.loads(line))
-            except ValueError as error:
+                events.append(parse_json(line, _EVENT, f"{path}:{number}"))
+            except (ValueError, RecursionError) as error:
                 raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
                                 "backup") from None  # fmt: skip
         return events
@@ -297,54 +319,3 @@ class RunDir:
             raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
                             "train in a new directory") from None  # fmt: skip
         return weights
-
-
-def refuse_foreign(path: Path) -> None:
-    """Raises UserError for a file, and for a directory that holds other things than a run."""
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose another out directory")
-    # A run that was killed at once leaves only these two.
-    names = {p.name for p in path.iterdir()} - {".lock", "config.json.tmp"} if path.exists() else set()
-    if names and "config.json" not in names:
-        raise UserError(f"{path} is not empty and does not hold a run; choose another out directory")
-
-
-def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
-    """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
-
-    Raises UserError when it holds another run, or one that may not be resumed.
-    """
-    if not (rundir.path / "config.json").exists():
-        write_json(rundir.path / "config.json", wanted)
-        return
-    if resume == "never":
-        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
-    stored = rundir.config
-    if stored.get("format", 1) != FORMAT:
-        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
-                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
-                        "train, choose another out directory")  # fmt: skip
-    settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
-    stored["config"] = json.loads(json.dumps(settings))
-    stored.setdefault("init", None)  # all older runs started from random weights
-    for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
-        stored["corpus"][words] = wanted["corpus"][words]
-    if stored["init"] and wanted["init"]:
-        stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
-    for name in {"device"} | free:
-        stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
-    stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
-    differing = sorted(_differing(stored, wanted))
-    if differing:
-        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
-                        "directory, or give the settings of its config.json to continue")  # fmt: skip
-
-
-def _differing(a: Any, b: Any, where: str = "") -> list[str]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return [
-            name
-            for key in a.keys() | b.keys()
-            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
-        ]
-    return [] if a == b else [where]

@@ -1,20 +1,23 @@
-"""The tokenizer of a run. Ids have no meaning without it, so it is part of the run.
+"""Begin a run in a directory, or check that it holds the wanted run, with its tokenizer.
 
-The files in RUN/tokenizer decide. config.json holds their fingerprint: from the beginning if the run was given a
-tokenizer, else from the moment when it has trained its own.
+Ids have no meaning without a tokenizer, so it is part of the run. The files in RUN/tokenizer decide. config.json holds
+their fingerprint: from the beginning if the run was given one, else from the moment when it has trained its own.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Set
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from pmd_lite.config import TokenizerConfig
+from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
-from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.rundir import FORMAT, RunDir
 
 
 def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> list[str]:
@@ -73,3 +76,54 @@ def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, share
     if "tokenizer" in stored and stored["tokenizer"] is None:
         write_json(rundir.path / "config.json", {**stored, "tokenizer": tokenizer.fingerprint})
     return tokenizer
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raises UserError for a file, and for a directory that holds other things than a run."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; choose another out directory")
+    # A run that was killed at once leaves only these two.
+    names = {p.name for p in path.iterdir()} - {".lock", "config.json.tmp"} if path.exists() else set()
+    if names and "config.json" not in names:
+        raise UserError(f"{path} is not empty and does not hold a run; choose another out directory")
+
+
+def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
+    """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
+
+    Raises UserError when it holds another run, or one that may not be resumed.
+    """
+    if not (rundir.path / "config.json").exists():
+        write_json(rundir.path / "config.json", wanted)
+        return
+    if resume == "never":
+        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
+    stored = rundir.config
+    if stored.get("format", 1) != FORMAT:
+        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
+                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
+                        "train, choose another out directory")  # fmt: skip
+    settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
+    stored["config"] = json.loads(json.dumps(settings))
+    stored.setdefault("init", None)  # all older runs started from random weights
+    for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
+        stored["corpus"][words] = wanted["corpus"][words]
+    if stored["init"] and wanted["init"]:
+        stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
+    for name in {"device"} | free:
+        stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
+    stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
+    differing = sorted(_differing(stored, wanted))
+    if differing:
+        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
+                        "directory, or give the settings of its config.json to continue")  # fmt: skip
+
+
+def _differing(a: Any, b: Any, where: str = "") -> list[str]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return [
+            name
+            for key in a.keys() | b.keys()
+            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
+        ]
+    return [] if a == b else [where]
