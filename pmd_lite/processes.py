@@ -63,8 +63,10 @@ def launch(
             )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
     except SignalException as error:  # the launcher has passed the signal on, and given processes 30 seconds
-        raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
-                          "command again to go on") from None  # fmt: skip
+        stopped = Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
+                              "command again to go on")  # fmt: skip
+        stopped.number = error.sigval
+        raise stopped from None
     except ChildFailedError as error:
         rank, said = _said(error)
         if said.startswith(_REFUSED):  # the request is wrong, not the process
@@ -188,7 +190,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
             _watch(futures, jobs, show)
         except BaseException:
             for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
+                child.kill()  # after SIGTERM it would save, and begin the next run
             raise
     return [future.result() for future in futures]
 

@@ -83,6 +83,12 @@ class Run:
                                 "for each pair. Copy the file back from a backup")  # fmt: skip
         return lines
 
+    def _evaluated(self, student: int) -> list[dict[str, Any]]:
+        """As `evaluations`, but UserError when there are none."""
+        if lines := self.evaluations(student):
+            return lines
+        raise UserError(f"{self.path / 'metrics.jsonl'} has no evaluation of model_{student + 1}: train this run first")
+
     def searches(self, student: int = 0) -> list[dict[str, Any]]:
         """Auto-PMD's searches of one student: step, mu, trials, results R, actions, alpha."""
         return self.lines("search", student)
@@ -93,8 +99,9 @@ class Run:
         Raises UserError for a field that the metrics lack.
         """
         lines = self.evaluations(student)
-        if lines and field not in lines[0]:
-            raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
+        if lines and not (field in PER_PAIR and field in lines[0]):
+            known = ", ".join(name for name in PER_PAIR if name in lines[0])
+            raise UserError(f"{self.path}: metrics have no field {shown(field)} of pairs; there are {known}")
         return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
 
     @property
@@ -143,7 +150,7 @@ class Run:
     @property
     def clock(self) -> tuple[int, int]:
         """Updates of each student at the last evaluation, and those that were asked for."""
-        last = self.evaluations()[-1]
+        last = self._evaluated(0)[-1]
         return last["step"], last["total"]
 
     @property
@@ -166,7 +173,7 @@ class Run:
                 return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
             return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
 
-        kept = min(self.evaluations(student), key=value)
+        kept = min(self._evaluated(student), key=value)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models

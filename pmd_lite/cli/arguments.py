@@ -190,7 +190,7 @@ def _named(words: list[str]) -> tuple[str, ...]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
+    """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
     try:
         chosen = _preset_of(words)
@@ -213,7 +213,7 @@ def main(words: list[str] | None = None) -> int:
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:
         print(f"\npmd_lite: {stopped}", file=sys.stderr)
-        return 130
+        return 128 + stopped.number
     except UserError as error:
         print(f"pmd_lite: error: {plain(str(error))}", file=sys.stderr)
         return 2
