@@ -183,7 +183,7 @@ def parse_json(text: bytes, shape: Any, where: Path | str) -> Any:
     return data
 
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that no name and no message may hold: they steer terminals, or are not characters."""
 _KINDS = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false", dict: "an object",
           list: "a list", type(None): "null"}  # fmt: skip

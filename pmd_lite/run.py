@@ -18,7 +18,7 @@ from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Metric, Scores, one_line, score_pair, without_bleu
+from pmd_lite.evaluation.scoring import Metric, Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
@@ -32,9 +32,6 @@ from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "chrf_signature": str | None,
-          "reason": str}  # fmt: skip
 
 
 class Run:
@@ -69,25 +66,19 @@ class Run:
 
     def evaluations(self, student: int = 0) -> list[dict[str, Any]]:
         """The metrics lines of one student's evaluations, in order."""
+        self._name(student)
         return self.lines("eval", student)
 
     def lines(self, event: Literal["eval", "search"], student: int | None = None) -> list[dict[str, Any]]:
-        """The metrics lines of one kind (of one student). Raises UserError when one lacks a number for some pair."""
-        lines = [line for line in self.dir.metrics() if line["event"] == event]
-        if student is not None:
-            lines = [line for line in lines if f"model_{line['student'] + 1}" == self._name(student)]
-        for line, name in ((line, name) for line in lines for name in PER_PAIR):
-            values = line.get(name, [0] * len(self.pairs))
-            if len(values) != len(self.pairs) or not all(isinstance(x, int | float | None) for x in values):
-                raise UserError(f"{self.path / 'metrics.jsonl'}: {name} of step {line['step']} is not one number "
-                                "for each pair. Copy the file back from a backup")  # fmt: skip
-        return lines
+        """The metrics lines of one kind, of one student or of all. Raises UserError when one is damaged."""
+        lines = self.dir.lines(event, len(self.pairs))
+        return lines if student is None else [line for line in lines if line["student"] == student]
 
     def _evaluated(self, student: int) -> list[dict[str, Any]]:
         """As `evaluations`, but UserError when there are none."""
-        if lines := self.evaluations(student):
-            return lines
-        raise UserError(f"{self.path / 'metrics.jsonl'} has no evaluation of model_{student + 1}: train this run first")
+        if not (lines := self.evaluations(student)):
+            raise UserError(f"{self.path}: no evaluation of model_{student + 1} yet; train this run first")
+        return lines
 
     def searches(self, student: int = 0) -> list[dict[str, Any]]:
         """Auto-PMD's searches of one student: step, mu, trials, results R, actions, alpha."""
@@ -205,13 +196,9 @@ class Run:
             return pick_device("auto", "fp32")
 
     def translate(
-        self,
-        sentences: Sequence[str],
-        pair: str,
-        student: int = 0,
-        beam: int | None = None,
+        self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None,
         model: Transformer | None = None,
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """Translate sentences of `pair` ("fr-en"), in their order; an empty sentence stays empty.
 
         Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
@@ -301,7 +288,10 @@ class Run:
         file = self.path / "translations" / f"{split}.{self._name(student)}.{pair}.txt"
         if not file.exists():
             raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
-        return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+        try:
+            return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file}: {error}. Translate again: python -m pmd_lite evaluate {self.path}") from None
 
     @property
     def scores(self) -> Scores:
@@ -311,15 +301,7 @@ class Run:
     @property
     def _scored(self) -> dict[str, Any]:
         """scores.json. Raises UserError when it is absent, or not about the students and pairs of this run."""
-        file = self.path / "scores.json"
-        if not file.exists():
-            raise UserError(f"{self.path} has no scores yet: python -m pmd_lite evaluate {self.path}")
-        scored = read_json(file, {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}})
-        pairs, names = set(self.pairs), {f"model_{i + 1}" for i in range(len(self.labels))}
-        if set(scored["scores"]) != names or any(set(of) != pairs for of in scored["scores"].values()):
-            raise UserError(f"{file}: these are not scores of this run's models and pairs. Remove it, then: "
-                            f"python -m pmd_lite evaluate {self.path}")  # fmt: skip
-        return scored
+        return read_scores(self.path / "scores.json", len(self.labels), self.pairs)
 
     @property
     def tokenize(self) -> Tokenize:
@@ -334,8 +316,8 @@ class Run:
 
     def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
         """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
-        of = self.scores[self._name(student)]
-        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in of.items()}
+        scores = self.scores[self._name(student)].items()
+        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in scores}
 
     def bleu(self, student: int = 0) -> dict[str, float]:
         """Test BLEU of one student, pair by pair; nan for a pair whose tokenizer was missing (see `scores`)."""

@@ -174,6 +174,16 @@ class RunDir:
                                 "backup") from None  # fmt: skip
         return events
 
+    def lines(self, event: str, pairs: int) -> list[dict[str, Any]]:
+        """The metrics lines of one kind. Raises UserError when one lacks a number for some of this many pairs."""
+        lines = [line for line in self.metrics() if line["event"] == event]
+        for line, name in ((line, name) for line in lines for name in PER_PAIR):
+            values = line.get(name, [0] * pairs)
+            if len(values) != pairs or not all(isinstance(x, int | float | None) for x in values):
+                raise UserError(f"{self.path / 'metrics.jsonl'}: {name} of step {line['step']} is not one number for "
+                                "each pair. Copy the file back from a backup")  # fmt: skip
+        return lines
+
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
         """A student's best weights so far, those of `step`."""
         if self.writes:
