@@ -75,7 +75,6 @@ class Run:
         return lines if student is None else [line for line in lines if line["student"] == student]
 
     def _evaluated(self, student: int) -> list[dict[str, Any]]:
-        """As `evaluations`, but UserError when there are none."""
         if not (lines := self.evaluations(student)):
             raise UserError(f"{self.path}: no evaluation of model_{student + 1} yet; train this run first")
         return lines
@@ -184,8 +183,7 @@ class Run:
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
         if type(student) is not int or not 0 <= student < len(self.labels):
-            raise UserError(f"student {shown(student)}: this run has {len(self.labels)}, counted from 0 (model_1 is "
-                            "student 0)")  # fmt: skip
+            raise UserError(f"student {shown(student)}: this run has {len(self.labels)}, counted from 0 (model_1 is 0)")
         return f"model_{student + 1}"
 
     @property
@@ -300,7 +298,6 @@ class Run:
 
     @property
     def _scored(self) -> dict[str, Any]:
-        """scores.json. Raises UserError when it is absent, or not about the students and pairs of this run."""
         return read_scores(self.path / "scores.json", len(self.labels), self.pairs)
 
     @property

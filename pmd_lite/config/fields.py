@@ -42,7 +42,7 @@ def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None
 
 def check_number(name: str, value: Any, kind: type, least: float = 0, most: float = MOST) -> None:
     """Raise UserError unless `value` is a number of this kind (int or float) from `least` to `most`; nan is not."""
-    number = (type(value) is int and abs(value) < 2**64) or (kind is type(value) is float and value == value)
+    number = (type(value) is int and abs(value) < 2**63) or (kind is type(value) is float and value == value)
     check(number, f"{name}={shown(value)}", "must be a whole number" if kind is int else "must be a number")
     check(value >= least, f"{name}={shown(value)}", f"must be at least {least:g}")
     check(value <= most, f"{name}={shown(value)}", f"must be at most {most:g}")
