@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -20,16 +21,16 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.disk import explained
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, nearest
 from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import Group, current, divided, joined
+from pmd_lite.training.opening import check_tokenizer, open_run, refuse_foreign, run_tokenizer
 from pmd_lite.training.progress import Show
-from pmd_lite.training.run_tokenizer import check_tokenizer, run_tokenizer
-from pmd_lite.training.rundir import FORMAT, RunDir, open_run, refuse_foreign
+from pmd_lite.training.rundir import FORMAT, RunDir
 from pmd_lite.training.step import check_machine
 from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.weights import load_weights
@@ -67,7 +68,8 @@ def load_corpus(
         if world:
             raise UserError(f"{', '.join(world)}: only a toy world has such settings, and {name} is a corpus directory")
         if not Path(name).exists() and not any(c in str(name) for c in "/\\."):
-            raise UserError(f"no corpus {str(name)!r}: give a directory, or a toy world ({', '.join(WORLDS)})")
+            near = nearest(str(name), WORLDS)
+            raise UserError(f"no corpus {str(name)!r}: {near}give a directory, or a toy world ({', '.join(WORLDS)})")
         corpus = corpora.load_corpus(name, strict=strict)
     if direction is not None and direction != corpus.direction:
         corpus = corpus.reversed()
@@ -120,7 +122,8 @@ def train(
         start.check(corpus.pairs, Path(tokenizer) if tokenizer is not None else None)
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
-    path = Path(out) if out is not None else Path("runs") / f"{corpus.name}-{row.name}-seed{config.train.seed}"
+    plain_name = re.sub(r"[^\w .,=+-]|^\.+", "_", corpus.name)  # a name in a file does not decide where we write
+    path = Path(out) if out is not None else Path("runs") / f"{plain_name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = RunDir(path, writes=not group.rank)
         if not rundir.finished:  # any machine can return a finished run

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import shutil
+import typing
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -148,9 +150,66 @@ def write_json(path: Path, data: Any) -> None:
     write_atomic(path, lambda p: p.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"))
 
 
-def read_json(path: Path) -> Any:
-    """Raises UserError when the file is absent or damaged."""
+class Record(dict[str, Any]):
+    """An object of a JSON file. Reading a key that it lacks raises UserError, which names the file."""
+
+    where: Path | str = ""
+
+    def __missing__(self, key: str) -> Any:
+        raise UserError(f"{self.where} is damaged: it lacks {key!r}. Restore it from a backup")
+
+
+def read_json(path: Path, shape: Any = dict, cure: str = "is this a run directory? If so, restore the file") -> Any:
+    """The content of a file as `parse_json` gives it. Raises UserError when the file is absent or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is absent or damaged ({error}); is this a run directory?") from None
+        if path.exists() and not path.is_file():  # a pipe would wait for ever
+            raise OSError("it is not a file")
+        return parse_json(path.read_bytes(), shape, path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is absent or damaged ({error}); {cure}") from None
+
+
+def parse_json(text: bytes, shape: Any, where: Path | str) -> Any:
+    """JSON whose objects are `Record`s of `where`. Raises ValueError or RecursionError unless it has the shape.
+
+    shape: a type or a union of types (numbers are finite, and bool is not a number); [shape], a list; {key: shape}, an
+    object, whose other keys have the shape of "*" if there is one. No text and no key may hold control characters.
+    """
+    try:
+        data = json.loads(text.decode("utf-8"), object_hook=Record)
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from None
+    _check(data, shape, where, "it")
+    return data
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that no name and no message may hold: they steer terminals, or are not characters."""
+_KINDS = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false", dict: "an object",
+          list: "a list", type(None): "null"}  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """The text with escapes for control characters: foreign names must not steer the terminal."""
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def _check(data: Any, shape: Any, where: Path | str, part: str) -> None:
+    kind, outer = type(data), isinstance(shape, dict | list)
+    kinds = typing.get_args(shape) or (type(shape) if outer else shape,)
+    if kind in (int, float):
+        fits = (kind in kinds or float in kinds) and abs(data) < (2**63 if kind is int else math.inf)
+    else:
+        fits = kind in kinds or (dict in kinds and kind is Record)
+    if not fits and object not in kinds:
+        raise ValueError(f"{part[:80]} is not {' or '.join(_KINDS[kind] for kind in kinds)}")
+    if kind is str and CONTROL.search(data):
+        raise ValueError(f"{plain(part[:80])} holds control characters: {data[:40]!a}")
+    if kind is Record:
+        data.where = where
+        for key, value in data.items():
+            _check(key, str, where, part)
+            _check(value, shape.get(key, shape.get("*", object)) if outer else object, where, f"{part}.{key}")
+    elif kind is list:
+        for value in data:
+            _check(value, shape[0] if outer else object, where, f"an entry of {part}")

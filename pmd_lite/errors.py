@@ -1,4 +1,8 @@
-"""The one exception a user is meant to read."""
+"""The one exception a user is meant to read, and words for its messages."""
+
+import difflib
+import reprlib
+from collections.abc import Iterable
 
 
 class UserError(Exception):
@@ -7,3 +11,17 @@ class UserError(Exception):
     The message says what is wrong, where (file:line when there is one) and what to do. The command line prints it
     without a traceback and exits with 2; anything else that escapes is a bug in this library.
     """
+
+
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """A question with the nearest known name, for an unknown one; "" when none is near."""
+    near = difflib.get_close_matches(name[:80], list(known), 1, cutoff) if isinstance(name, str) else []
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, in one line, without control characters."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python does not write more than 4,300 digits
+        return "a number of thousands of digits"

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from pmd_lite.config import Config
+from pmd_lite.config import TEMPERATURE, Config
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
 from pmd_lite.distillation.topk import TopKCache
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, nearest, shown
 from pmd_lite.interfaces import MakeDistiller, Sampler
 from pmd_lite.sampling.ccl_m import CCLMSampler
 from pmd_lite.sampling.chi_ibr import ChiIBRSampler
@@ -104,13 +103,15 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
 
     Raises UserError for an unknown name; the message names the nearest known one.
     """
+    if not isinstance(name, str):
+        raise UserError(f"method {shown(name)}: write its name, one of {', '.join(METHODS)}")
     if name in METHODS:
         row = METHODS[name]
     elif name.startswith("tau="):
         seat = 0 if parse_tau(name) == 1 else 1
         row = replace(METHODS["tau=5"], name=name, samplers=(name,), first_seat=seat, reported=("-", "-", "-", "-"))
     else:
-        raise UserError(f"no method called {name!r}; {_nearest(name, METHODS, 0.3)}There are {', '.join(METHODS)}")
+        raise UserError(f"no method called {shown(name)}; {nearest(name, METHODS, 0.3)}There are {', '.join(METHODS)}")
     if samplers is None:
         return row
     for specification in samplers:
@@ -121,12 +122,6 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
     if not alone and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
     return replace(row, samplers=tuple(samplers))
-
-
-def _nearest(name: str, known: Iterable[str], cutoff: float) -> str:
-    """A question with the nearest known name; empty when none is near."""
-    near = difflib.get_close_matches(name, list(known), 1, cutoff)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def student_labels(method: Method, tau: float) -> list[str]:
@@ -200,8 +195,9 @@ def parse_tau(specification: str) -> float:
         tau = float(specification.removeprefix("tau="))
     except ValueError:
         tau = -1.0
-    if not specification.startswith("tau=") or not tau > 0:
-        raise UserError(f"sampler {specification!r}: write tau=1, tau=5 or tau=inf (a positive temperature), or tau")
+    if not specification.startswith("tau=") or not tau >= TEMPERATURE[0]:
+        raise UserError(f"sampler {shown(specification)}: write tau=1, tau=5 or tau=inf (a positive temperature, at "
+                        "least 0.001), or tau")  # fmt: skip
     return tau
 
 
@@ -212,9 +208,9 @@ def check_sampler(specification: str) -> None:
     if specification.startswith("tau"):
         parse_tau(specification)
         return
-    hint = _nearest(specification, SAMPLERS, 0.4)
-    raise UserError(f"no sampler {specification!r}; {hint}There are {', '.join(SAMPLERS)}. Or write tau=1, tau=5 or "
-                    "tau=inf (any positive temperature), or tau for the config's")  # fmt: skip
+    hint = nearest(specification, SAMPLERS, 0.4)
+    raise UserError(f"no sampler {shown(specification)}; {hint}There are {', '.join(SAMPLERS)}. Or write tau=1, tau=5 "
+                    "or tau=inf (any positive temperature), or tau for the config's")  # fmt: skip
 
 
 def make_samplers(

@@ -25,7 +25,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from pmd_lite.api import load_corpus, train
-from pmd_lite.config import Config
+from pmd_lite.config import Config, check_number
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
@@ -50,6 +50,7 @@ def launch(
     Raises UserError with the message of a process that failed, Interrupted after Ctrl-C. The last checkpoint is whole,
     and the same call continues the run.
     """
+    check_number("processes", processes, int, 0, 10_000)
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
@@ -62,8 +63,10 @@ def launch(
             )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
     except SignalException as error:  # the launcher has passed the signal on and given the processes 30 seconds
-        raise Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
-                          "command again to continue") from None  # fmt: skip
+        stopped = Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
+                              "command again to continue")  # fmt: skip
+        stopped.number = error.sigval
+        raise stopped from None
     except ChildFailedError as error:
         rank, said = _said(error)
         if said.startswith(_REFUSED):  # the request is wrong, not the process
@@ -177,6 +180,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
     A finished run is not repeated, an interrupted one is continued. Raises the first UserError if `stop_at_error`. Any
     other error, and Ctrl-C, is raised at once, without waiting for the other runs: they can be resumed.
     """
+    check_number("workers", workers, int, 1, 10_000)
     if not jobs:
         return []
     others = set(multiprocessing.active_children())
@@ -186,7 +190,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
             _watch(futures, jobs, show)
         except BaseException:
             for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
+                child.kill()  # after SIGTERM it would save, and begin the next run
             raise
     return [future.result() for future in futures]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from pmd_lite.config import Config, Tokenize
+from pmd_lite.config import BEAM, Config, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import read_json, write_atomic, write_json
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Metric, Scores, one_line, score_pair, without_bleu
+from pmd_lite.evaluation.scoring import Metric, Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.interfaces import Clock
@@ -27,7 +27,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
-from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.rundir import PER_PAIR, RunDir
 from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
@@ -66,11 +66,22 @@ class Run:
 
     def evaluations(self, student: int = 0) -> list[dict[str, Any]]:
         """The metrics lines of one student's evaluations, in order."""
-        return [m for m in self.dir.metrics() if m["event"] == "eval" and m["student"] == student]
+        self._name(student)
+        return self.lines("eval", student)
+
+    def lines(self, event: Literal["eval", "search"], student: int | None = None) -> list[dict[str, Any]]:
+        """The metrics lines of one kind, of one student or of all. Raises UserError when one is damaged."""
+        lines = self.dir.lines(event, len(self.pairs))
+        return lines if student is None else [line for line in lines if line["student"] == student]
+
+    def _evaluated(self, student: int) -> list[dict[str, Any]]:
+        if not (lines := self.evaluations(student)):
+            raise UserError(f"{self.path}: no evaluation of model_{student + 1} yet; train this run first")
+        return lines
 
     def searches(self, student: int = 0) -> list[dict[str, Any]]:
         """Auto-PMD's searches of one student: step, mu, trials, results R, actions, alpha."""
-        return [m for m in self.dir.metrics() if m["event"] == "search" and m["student"] == student]
+        return self.lines("search", student)
 
     def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
         """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens.
@@ -78,8 +89,9 @@ class Run:
         Raises UserError for a field that the metrics lack.
         """
         lines = self.evaluations(student)
-        if lines and field not in lines[0]:
-            raise UserError(f"{self.path}: metrics have no field {field!r}; there are {', '.join(lines[0])}")
+        if lines and not (field in PER_PAIR and field in lines[0]):
+            known = ", ".join(name for name in PER_PAIR if name in lines[0])
+            raise UserError(f"{self.path}: metrics have no field {shown(field)} of pairs; there are {known}")
         return [m["step"] for m in lines], {pair: [m[field][i] for m in lines] for i, pair in enumerate(self.pairs)}
 
     @property
@@ -95,7 +107,7 @@ class Run:
     def auxiliary(self) -> list[Run]:
         """The runs that this one learnt from (see `pmd_lite.auxiliary`)."""
         file = self.path / "auxiliary.json"
-        return [Run(path) for path in read_json(file).values()] if file.exists() else []
+        return [Run(path) for path in read_json(file, {"*": str}).values()] if file.exists() else []
 
     @property
     def cost(self) -> dict[str, int]:
@@ -103,7 +115,7 @@ class Run:
 
         Raises UserError for a run of an older version, which counted in another unit.
         """
-        lines = [line for line in self.dir.metrics() if line["event"] == "eval"]
+        lines = self.lines("eval")
         return self._multiply_adds(lines[-1]) if lines else {}
 
     @property
@@ -112,7 +124,8 @@ class Run:
 
         Raises UserError while the run is unfinished.
         """
-        return dict(read_json(self.path / "finished.json"))
+        shape = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}}
+        return read_json(self.path / "finished.json", shape)
 
     @property
     def compute(self) -> int:
@@ -127,7 +140,7 @@ class Run:
     @property
     def clock(self) -> tuple[int, int]:
         """Updates of each student at the last evaluation, and those that were asked for."""
-        last = self.evaluations()[-1]
+        last = self._evaluated(0)[-1]
         return last["step"], last["total"]
 
     @property
@@ -150,7 +163,7 @@ class Run:
                 return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
             return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
 
-        kept = min(self.evaluations(student), key=value)
+        kept = min(self._evaluated(student), key=value)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models
@@ -162,12 +175,16 @@ class Run:
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
         """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
-        if not 0 <= student < len(self.labels):
-            raise UserError(f"student {student}: this run has {len(self.labels)}, counted from 0 (model_1 is student "
-                            "0)")  # fmt: skip
+        self._name(student)
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
         load_weights(model, self.dir.load_weights(student, which))
         return model.to(self._device).eval()
+
+    def _name(self, student: int) -> str:
+        """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
+        if type(student) is not int or not 0 <= student < len(self.labels):
+            raise UserError(f"student {shown(student)}: this run has {len(self.labels)}, counted from 0 (model_1 is 0)")
+        return f"model_{student + 1}"
 
     @property
     def _device(self) -> torch.device:
@@ -177,13 +194,9 @@ class Run:
             return pick_device("auto", "fp32")
 
     def translate(
-        self,
-        sentences: Sequence[str],
-        pair: str,
-        student: int = 0,
-        beam: int | None = None,
+        self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None,
         model: Transformer | None = None,
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """Translate sentences of `pair` ("fr-en"), in their order; an empty sentence stays empty.
 
         Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
@@ -191,9 +204,9 @@ class Run:
         if isinstance(sentences, str):
             raise UserError('translate takes a list of sentences: translate(["..."], pair)')
         if pair not in self.pairs:
-            raise UserError(f"this run translates {', '.join(self.pairs)}; not {pair!r}")
-        if beam is not None and beam < 1:
-            raise UserError(f"beam={beam}: 1 is greedy search, 5 is the paper's")
+            raise UserError(f"this run translates {', '.join(self.pairs)}; not {shown(pair)}")
+        if beam is not None:
+            check_number("beam", beam, int, *BEAM)
         model, train = model or self.model(student), self.config.train
         rows = [i for i, text in enumerate(sentences) if text.strip()]
         sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
@@ -244,8 +257,7 @@ class Run:
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self._check_corpus(corpus)
-        beam = read_json(self.path / "scores.json").get("beam", self.config.train.beam)
-        return self._score(corpus, "test", beam, tokenize or self.tokenize)
+        return self._score(corpus, "test", self._scored.get("beam", self.config.train.beam), tokenize or self.tokenize)
 
     def _check_corpus(self, corpus: Corpus) -> None:
         if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
@@ -271,23 +283,28 @@ class Run:
 
     def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:
         """A student's translations of a split, as `evaluate` wrote them. Raises UserError when there are none."""
-        file = self.path / "translations" / f"{split}.model_{student + 1}.{pair}.txt"
+        file = self.path / "translations" / f"{split}.{self._name(student)}.{pair}.txt"
         if not file.exists():
             raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
-        return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+        try:
+            return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file}: {error}. Translate again: python -m pmd_lite evaluate {self.path}") from None
 
     @property
     def scores(self) -> Scores:
         """Test scores as `evaluate` wrote them. Raises UserError when there are none yet."""
-        if not (self.path / "scores.json").exists():
-            raise UserError(f"{self.path} has no scores yet: python -m pmd_lite evaluate {self.path}")
-        return dict(read_json(self.path / "scores.json")["scores"])
+        return self._scored["scores"]
+
+    @property
+    def _scored(self) -> dict[str, Any]:
+        return read_scores(self.path / "scores.json", len(self.labels), self.pairs)
 
     @property
     def tokenize(self) -> Tokenize:
         """The tokenizer that the test scores were asked for, or will be when there are none yet."""
-        file = self.path / "scores.json"
-        return read_json(file).get("tokenize", "auto") if file.exists() else self.config.train.tokenize
+        scored = (self.path / "scores.json").exists()
+        return self._scored.get("tokenize", "auto") if scored else self.config.train.tokenize
 
     @property
     def without_bleu(self) -> dict[str, str]:
@@ -296,8 +313,8 @@ class Run:
 
     def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
         """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
-        of = self.scores[f"model_{student + 1}"]
-        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in of.items()}
+        scores = self.scores[self._name(student)].items()
+        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in scores}
 
     def bleu(self, student: int = 0) -> dict[str, float]:
         """Test BLEU of one student, pair by pair; nan for a pair whose tokenizer was missing (see `scores`)."""

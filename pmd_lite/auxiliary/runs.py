@@ -132,7 +132,7 @@ def find_or_train(
     for one in given:
         _check_useful(one, runs)
     memory = path / "auxiliary.json"
-    remembered: dict[str, str] = read_json(memory) if memory.exists() else {}
+    remembered: dict[str, str] = read_json(memory, {"*": str}) if memory.exists() else {}
     found: dict[str, Run] = {}
     for want in runs:
         before = Path(remembered[want.key]) if want.key in remembered else None

@@ -15,7 +15,6 @@ from pmd_lite import api
 from pmd_lite.cli import commands, data
 from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.config import (
-    PRESETS,
     Config,
     DistillConfig,
     ModelConfig,
@@ -27,6 +26,7 @@ from pmd_lite.config import (
     preset,
 )
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.disk import plain
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import said_beside
 from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
@@ -78,8 +78,6 @@ class RunArguments:
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
-        if name not in PRESETS:
-            raise UserError(f"no preset is called {name!r}; choose one of {', '.join(PRESETS)}")
         c = preset(name)
         return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
                    optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip
@@ -192,7 +190,7 @@ def _named(words: list[str]) -> tuple[str, ...]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 for a UserError, 130 after Ctrl-C."""
+    """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
     try:
         chosen = _preset_of(words)
@@ -215,9 +213,12 @@ def main(words: list[str] | None = None) -> int:
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:
         print(f"\npmd_lite: {stopped}", file=sys.stderr)
-        return 130
+        return 128 + stopped.number
     except UserError as error:
-        print(f"pmd_lite: error: {error}", file=sys.stderr)
+        print(f"pmd_lite: error: {plain(str(error))}", file=sys.stderr)
+        return 2
+    except (OSError, UnicodeError) as error:  # a path that the system cannot look at
+        print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(

@@ -14,7 +14,7 @@ from pmd_lite.api import load_corpus
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import Entry, parse_entry
 from pmd_lite.comparing.summary import finished_run
-from pmd_lite.config import Config, configured
+from pmd_lite.config import Config, check_number, configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
@@ -25,7 +25,7 @@ from pmd_lite.exchange.marian import Imported
 from pmd_lite.methods import METHODS, needed_runs
 from pmd_lite.processes import Job, run_jobs
 from pmd_lite.run import Run
-from pmd_lite.training.run_tokenizer import unlike
+from pmd_lite.training.opening import unlike
 
 Equal = Literal["tokens", "compute"]
 
@@ -69,7 +69,7 @@ def compare(
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), workers or _cores(), show, Imported(init) if init is not None else None,
+        overrides, Path(out), _cores() if workers is None else workers, show, None if init is None else Imported(init),
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -109,6 +109,7 @@ class _Plan:
             raise UserError("compare takes at least one method and one seed")
         if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
             raise UserError("a method or a seed is named twice")
+        check_number("workers", self.workers, int, 1, 10_000)
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is not one of the methods: {', '.join(texts)}")
         for entry in self.entries:

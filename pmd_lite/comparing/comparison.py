@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pmd_lite.comparing.summary import BASELINE, summarise
-from pmd_lite.disk import write_atomic, write_json
+from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import LEVEL
@@ -55,10 +54,13 @@ class Comparison:
         """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
         self = cls.__new__(cls)
         try:
-            self._hold(Path(file).parent, json.loads(Path(file).read_text(encoding="utf-8")))
+            self._hold(Path(file).parent, read_json(Path(file)))
+            self.table(), self.cost_table()
             for label in self.systems:
-                self.points(label), self.cost(label), self.curve(label), self.difference(label, "mean")
-        except (OSError, ValueError, KeyError, TypeError, UserError) as error:
+                steps, p = self.curve(label)
+                if any(len(values) != len(steps) for values in p.values()):
+                    raise UserError(f"{label} has probabilities for other steps")
+        except (KeyError, ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
                             "python -m pmd_lite compare writes") from None  # fmt: skip
         return self

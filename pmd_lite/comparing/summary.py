@@ -42,12 +42,19 @@ def finished_run(folder: Path, entry: Entry, seed: int) -> Run | None:
     return Run(path) if (path / "scores.json").exists() else None
 
 
+def requested(path: Path, folder: str) -> dict[str, Any]:
+    """What a comparison was asked for. Raises UserError when there is none in `path`."""
+    shape = {"corpus": str, "corpus_options": dict, "preset": str, "overrides": dict, "methods": [str], "seeds": [int],
+             "failed": {"*": str}}  # fmt: skip
+    return read_json(path / f"{folder}.json", shape, "is this the directory of a comparison?")
+
+
 def finished_systems(path: Path, folder: str = "runs") -> list[System]:
     """Every student of every method that has finished with all seeds, in the order of the methods.
 
     Raises UserError when there is no comparison in `path`, no such method, or BLEU of different tokenizers.
     """
-    request = read_json(path / f"{folder}.json")
+    request = requested(path, folder)
     systems = []
     for entry in map(parse_entry, request["methods"]):
         runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
@@ -87,7 +94,7 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
 
     Raises UserError as `finished_systems` does.
     """
-    request = read_json(path / f"{folder}.json")
+    request = requested(path, folder)
     corpus = load_corpus(request["corpus"], **request["corpus_options"])
     systems = finished_systems(path, folder)
     differences = _Differences(systems, corpus)

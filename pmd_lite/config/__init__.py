@@ -1,8 +1,10 @@
 """Every setting of a run: the sections, those of the rivals, and the presets."""
 
+from pmd_lite.config.fields import TEMPERATURE, check_number
 from pmd_lite.config.presets import PRESETS, configured, preset
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig, Uncertainty
 from pmd_lite.config.sections import (
+    BEAM,
     FIDELITY,
     LEAST_TOKENS,
     Best,
@@ -19,7 +21,7 @@ from pmd_lite.config.sections import (
 )  # fmt: skip
 
 __all__ = [
-    "FIDELITY", "LEAST_TOKENS", "PRESETS", "Best", "Config", "DistillConfig", "Fidelity", "FidelityBundle",
-    "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig",
-    "TrainConfig", "Uncertainty", "configured", "preset",
+    "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DistillConfig", "Fidelity",
+    "FidelityBundle", "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig", "Tokenize",
+    "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured", "preset",
 ]  # fmt: skip

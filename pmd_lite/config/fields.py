@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, nearest, shown
+
+MOST = 1e9
+"""The largest value of a setting that has no limit of its own."""
 
 
 def check(ok: bool, what: str, remedy: str) -> None:
@@ -15,10 +19,10 @@ def check(ok: bool, what: str, remedy: str) -> None:
         raise UserError(f"{what}: {remedy}")
 
 
-def check_kinds(config: Any, *, at_least: Mapping[str, float] | None = None) -> None:
+def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None = None) -> None:
     """Raise UserError unless every field has a value of its type: a word of a Literal, an int, a float or a bool.
 
-    at_least: {field: its smallest allowed value}.
+    limits: {field: its smallest and largest value}; other numbers lie between 0 and `MOST`.
     """
     for name, hint in typing.get_type_hints(type(config)).items():
         value, parts = getattr(config, name), typing.get_args(hint)
@@ -28,13 +32,21 @@ def check_kinds(config: Any, *, at_least: Mapping[str, float] | None = None) -> 
             hint = next(part for part in parts if part is not type(None))
         if typing.get_origin(hint) is Literal:
             words = typing.get_args(hint)
-            check(value in words, f"{name}={value!r}", f"choose {' or '.join(map(repr, words))}")
+            if value not in words:
+                raise UserError(f"{name}={shown(value)}: {nearest(value, words)}choose {' or '.join(map(repr, words))}")
         elif hint is bool:
-            check(isinstance(value, bool), f"{name}={value!r}", "write True or False")
-        elif hint is int:
-            check(type(value) is int, f"{name}={value!r}", "must be a whole number")
-        elif hint is float:
-            check(type(value) in (int, float), f"{name}={value!r}", "must be a number")
-    for name, least in (at_least or {}).items():
-        value = getattr(config, name)
-        check(value is None or value >= least, f"{name}={value}", f"must be at least {least:g}")
+            check(isinstance(value, bool), f"{name}={shown(value)}", "write True or False")
+        elif hint in (int, float):
+            check_number(name, value, hint, *(limits or {}).get(name, (0, MOST)))
+
+
+def check_number(name: str, value: Any, kind: type, least: float = 0, most: float = MOST) -> None:
+    """Raise UserError unless `value` is a number of this kind (int or float) from `least` to `most`; nan is not."""
+    number = (type(value) is int and abs(value) < 2**63) or (kind is type(value) is float and value == value)
+    check(number, f"{name}={shown(value)}", "must be a whole number" if kind is int else "must be a number")
+    check(value >= least, f"{name}={shown(value)}", f"must be at least {least:g}")
+    check(value <= most, f"{name}={shown(value)}", f"must be at most {most:g}")
+
+
+TEMPERATURE = (0.001, math.inf)
+"""Limits of a temperature; inf is uniform."""

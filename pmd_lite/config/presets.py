@@ -12,7 +12,7 @@ from typing import Any
 from pmd_lite.config.published import LSSD_WEIGHTS, settings
 from pmd_lite.config.rivals import TeacherConfig
 from pmd_lite.config.sections import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, nearest, shown
 
 PRESETS: dict[str, Config] = {
     "toy": Config(
@@ -58,8 +58,9 @@ def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overri
             values of the preset.
     Raises UserError for an unknown preset, field or value.
     """
-    if name not in PRESETS:
-        raise UserError(f"no preset is called {name!r}; choose one of {', '.join(PRESETS)}")
+    if not isinstance(name, str) or name not in PRESETS:
+        near = nearest(name, PRESETS)
+        raise UserError(f"no preset is called {shown(name)}; {near}choose one of {', '.join(PRESETS)}")
     chosen = {home_of(key): value for key, value in overrides.items()}
     fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
     return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
@@ -91,8 +92,11 @@ def home_of(key: str) -> str:
         return f"{homes[0]}.{name}"
     if key == "preset":
         raise UserError("preset: the name of a preset is the third argument, or preset_name=")
-    known = ", ".join(f"{s}.{f}" for s in sections for f in fields[s])
-    raise UserError(f"{key!r} names {'no field' if not homes else 'fields of ' + ' and '.join(homes)}; fields: {known}")
+    known, near = ", ".join(f"{s}.{f}" for s in sections for f in fields[s]), ""
+    if not homes:
+        near = nearest(name, ["tau", *(f for s in sections for f in fields[s])])
+    what = f"fields of {' and '.join(homes)}" if homes else "no field"
+    raise UserError(f"{shown(key)} names {what}; {near}fields: {known}")
 
 
 def _changed(config: Config, values: Mapping[str, Any]) -> Config:

@@ -6,7 +6,7 @@ we keep only the faults, so memory does not grow with the text.
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, checked_pair, forget, spooled
+from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 
 Bools = npt.NDArray[np.bool_]
@@ -320,25 +321,12 @@ class Manifest(NamedTuple):
 def read_manifest(path: Path) -> Manifest:
     """Read corpus.json; if it is absent, return an empty Manifest. Raises UserError for invalid content."""
     cure = "Correct it, write the corpus again, or delete the file: it is optional."
-    try:
-        data = json.loads(path.read_bytes().decode("utf-8")) if path.exists() else {}
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}). Check the file and its permissions.") from error
-    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON
-        raise UserError(f"{path}:{getattr(error, 'lineno', 1)}: this is not valid JSON ({error}). {cure}") from error
-    if not isinstance(data, dict):
-        raise UserError(f"{path}:1: expected an object, {{...}}. {cure}")
-    for key in ("name", "licence", "source"):
-        if not isinstance(data.get(key, ""), str):
-            raise UserError(f'{path}: "{key}" is not a string. {cure}')
+    shape = {"name": str, "licence": str, "source": str, "pairs": [str], "files": {"*": {"lines": int, "sha256": str}}}
+    data = read_json(path, shape, cure) if os.path.lexists(path) else {}
     pairs, files = data.get("pairs", []), data.get("files", {})
-    if not (isinstance(pairs, list) and all(isinstance(pair, str) for pair in pairs) and len(set(pairs)) == len(pairs)):
-        raise UserError(f'{path}: "pairs" is not a list of different names like "fr-en". {cure}')
+    if len(set(pairs)) < len(pairs):
+        raise UserError(f'{path}: "pairs" names one twice. {cure}')
     for pair in pairs:
         checked_pair(pair, str(path))
-    entries = [e if isinstance(e, dict) else {} for e in files.values()] if isinstance(files, dict) else [{}]
-    if not all(type(e.get("lines")) is int and isinstance(e.get("sha256"), str) for e in entries):
-        form = '{"train.fr-en.tsv": {"lines": 9, "sha256": "..."}}'
-        raise UserError(f'{path}: "files" is not of the form {form}. {cure}')
     texts = {key: data[key] for key in ("name", "licence", "source") if data.get(key)}
     return Manifest(path, **texts, pairs=tuple(pairs), files={n: (e["lines"], e["sha256"]) for n, e in files.items()})

@@ -28,7 +28,8 @@ import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus, ParallelText
-from pmd_lite.disk import write_atomic, write_json
+from pmd_lite.data.reading import checked_pair
+from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 
 __all__ = ["BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
@@ -37,6 +38,7 @@ Ints = npt.NDArray[np.int64]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
+_SAVED = {"config": dict, "pairs": [str], "corpus": {"*": str}, "vocab_size": int, "models": {"*": str}}
 Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 target
 
 # Sentencepiece adds up its statistics thread by thread, so the number of threads changes the last bits of a model.
@@ -195,9 +197,11 @@ class Tokenizer:
     def load(cls, directory: Path) -> Tokenizer:
         """Inverse of `save`. Raises UserError when the directory holds no tokenizer, or a damaged one."""
         try:
-            about = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
-            models = {}
+            about = read_json(directory / "tokenizer.json", _SAVED, "is this the directory of a tokenizer?")
+            models, languages = {}, {code for pair in about["pairs"] for code in checked_pair(pair, "pairs")}
             for key, digest in about["models"].items():
+                if key != "joint" and key not in languages:  # it becomes the name of a file
+                    raise ValueError(f"{key!r} is not a language of its pairs")
                 models[key] = (directory / f"{key}.spm").read_bytes()
                 if sha256(models[key]).hexdigest() != digest:
                     raise ValueError(f"{key}.spm is not the file that was saved")
@@ -205,7 +209,7 @@ class Tokenizer:
             if tokenizer.vocab_size != about["vocab_size"]:
                 raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
             return tokenizer
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, UserError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, UserError) as error:
             what = f"{directory} has no readable tokenizer ({error})"
             raise UserError(f"{what}. Restore it from a backup, or train in a new directory.") from None
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 from pmd_lite.config import Tokenize
 from pmd_lite.data.tokenizer import split_pair
+from pmd_lite.disk import read_json
+from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu
 from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, tokenizer_for, tokenizer_of
 
@@ -17,6 +20,23 @@ METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
 Scores = dict[str, dict[str, dict[str, Any]]]
 """{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
 None and a reason."""
+
+
+_SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "chrf_signature": str | None,
+          "reason": str}  # fmt: skip
+
+
+def read_scores(file: Path, students: int, pairs: Collection[str]) -> dict[str, Any]:
+    """scores.json: beam, tokenize, scores. UserError when it is absent, or not about this many students and pairs."""
+    again = f"python -m pmd_lite evaluate {file.parent}"
+    if not file.exists():
+        raise UserError(f"{file.parent} has no scores yet: {again}")
+    shape = {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}}
+    scored = read_json(file, shape, f"remove it, then: {again}")
+    names = {f"model_{i + 1}" for i in range(students)}
+    if set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values()):
+        raise UserError(f"{file}: these are not the scores of this run's models and pairs. Remove it, then: {again}")
+    return dict(scored)
 
 
 def one_line(text: str) -> str:

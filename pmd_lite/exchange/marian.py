@@ -33,7 +33,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from pmd_lite.config import Config, TokenizerConfig
+from pmd_lite.config import Config, ModelConfig, TokenizerConfig
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
 from pmd_lite.disk import new_directory, read_json, write_json
 from pmd_lite.errors import UserError
@@ -58,11 +58,12 @@ class Imported:
         self.path = Path(path)
         if not (self.path / "imported.json").exists():
             raise UserError(f"{self.path} has no imported model; make one with python -m pmd_lite import")
-        about = read_json(self.path / "imported.json")
+        about = read_json(self.path / "imported.json", {"model": dict, "sha256": str}, "import the checkpoint again")
+        self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*_SHAPE, "max_len")}
+        self._sum: str = about["sha256"]
         try:
-            self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*_SHAPE, "max_len")}
-            self._sum = str(about["sha256"])
-        except (KeyError, TypeError) as error:
+            ModelConfig(**self.model_arguments)
+        except UserError as error:
             what = f"{self.path / 'imported.json'} is damaged ({error})"
             raise UserError(f"{what}; import the checkpoint again") from None
 
@@ -99,7 +100,7 @@ class Imported:
 
     def weights(self) -> dict[str, Tensor]:
         """The weights by name. Raises UserError if the file is not the one that was written."""
-        return read_weights(self._whole())
+        return read_weights(self._whole())[0]
 
     def _whole(self) -> Path:
         """The file of the weights. Raises UserError if its checksum is not that of the file that was written."""
@@ -188,13 +189,14 @@ def _special(source: Path, config: Any, names: Mapping[str, int]) -> dict[int, i
 
 def _vocabulary(source: Path) -> dict[str, int]:
     """vocab.json: the checkpoint's id of every name."""
+    file = source / "vocab.json"
     try:
-        names = json.loads((source / "vocab.json").read_text(encoding="utf-8"))
+        names: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))  # pieces may hold any characters
         if "<unk>" not in names or not all(type(i) is int and i >= 0 for i in names.values()):
             raise ValueError("not names with their ids, <unk> among them")
-        return dict(names)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{source / 'vocab.json'} is not a vocabulary of Marian: {error}") from None
+        return names
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{file} is not a vocabulary of Marian: {error}") from None
 
 
 def _rows(

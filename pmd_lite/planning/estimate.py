@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from pmd_lite.api import LARGE, load_corpus
-from pmd_lite.config import Config, configured
+from pmd_lite.config import Config, check_number, configured
 from pmd_lite.config.published import remark
 from pmd_lite.data.corpus import Corpus, direction_of
 from pmd_lite.distillation.auto import AutoPMD
@@ -166,10 +166,11 @@ def estimate(
             raise UserError("init= brings a tokenizer, which needs text: give a corpus instead of sizes=")
         start = Imported(init)
         config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
-    if tokens_per_second is not None and tokens_per_second <= 0:
-        raise UserError(f"tokens_per_second={tokens_per_second}: must be positive")
-    if processes < 1:
-        raise UserError(f"processes={processes}: must be at least 1")
+    if tokens_per_second is not None:
+        check_number("tokens_per_second", tokens_per_second, float, 0.001, 1e15)
+    check_number("seconds", seconds, float, 0, 1e6)
+    check_number("mean_tokens", mean_tokens, float, 1, 1e6)
+    check_number("processes", processes, int, 1, 1e6)
     config = divided(config, processes)
     with preserved_rng():
         if here is None:

@@ -76,7 +76,7 @@ class Standing:
 
 def standing(run: Run) -> Standing:
     """How far a run is. Raises UserError before its first evaluation."""
-    lines = [line for line in run.dir.metrics() if line["event"] == "eval"]
+    lines = run.lines("eval")
     if not lines:
         raise UserError(f"{run.path} has not been evaluated yet: there is nothing to draw before its first evaluation.")
     steps = [0, *(line["step"] for line in lines if line["student"] == 0)]
@@ -113,7 +113,7 @@ def dashboard(run_dir: str | Path | Run, times: bool = True) -> LessonFigure:
     """
     run = run_dir if isinstance(run_dir, Run) else Run(run_dir)
     where = standing(run)
-    lines = [line for line in run.dir.metrics() if line["event"] == "eval"]
+    lines = run.lines("eval")
     students = {label: [line for line in lines if line["student"] == i] for i, label in enumerate(run.labels)}
     fields = {"dev_loss": "dev loss (nats)", "alpha": r"weight $\alpha$", "p": "share of draws"}
     if not any(any(line["alpha"]) for line in lines):

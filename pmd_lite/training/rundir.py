@@ -8,18 +8,23 @@
 
 Every file is written under a temporary name, flushed to disk and renamed. A checkpoint is valid as soon as LATEST names
 it. It holds the length of metrics.jsonl; resuming cuts off later lines and writes them again.
+
+A run is one thing: a checkpoint holds the checksums of all that belongs to it (`_ties`). Resuming refuses a file of
+another run, student, seed or step. Runs begun by older versions have no such sums, and resume without this check.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +32,28 @@ import torch
 from torch import Tensor
 
 from pmd_lite.config import Config
-from pmd_lite.disk import explained, read_json, remove, sync, write_atomic, write_json
+from pmd_lite.data.reading import checked_pair
+from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError
-from pmd_lite.training.weights import read_state, read_weights, save_weights
+from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
 FORMAT = 2
 """The meaning of a run's numbers; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) is
 a share of sentences, weight decay is decoupled. Runs of format 1 hold no such number."""
+
+
+_CONFIG = {
+    "format": int, "method": str, "samplers": [str], "config": dict, "init": dict | None, "asked": dict | None,
+    "tokenizer": str | None,
+    "corpus": {"name": str, "path": str | None, "fingerprint": str, "source": str, "pairs": [str], "sizes": [int]},
+}  # fmt: skip
+PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "train_nll", "alpha", "p", "visits",
+            "tokens")  # fmt: skip
+"""Fields of an evaluation with a number for each pair."""
+_EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
+          "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
+_NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
+"""Fields of `train` that say where a run is made and how it translates, not what it learns."""
 
 
 def caution(stored: Mapping[str, Any]) -> str:
@@ -64,11 +84,35 @@ class RunDir:
     def __init__(self, path: Path, writes: bool = True):
         self.path, self.writes = path, writes
         self.checkpoints = path / "checkpoint"
+        self._best: dict[int, str] = {}  # {student: checksum of its best weights}
 
     @property
     def config(self) -> dict[str, Any]:
-        """config.json."""
-        return dict(read_json(self.path / "config.json"))
+        """config.json. Raises UserError when it is absent or damaged."""
+        path = self.path / "config.json"
+        written = read_json(path, _CONFIG)
+        pairs = written["corpus"]["pairs"]
+        try:
+            for pair in pairs:  # they become names of files
+                checked_pair(pair, "corpus.pairs")
+            if not pairs or len(set(pairs)) != len(pairs) or len(written["corpus"]["sizes"]) != len(pairs):
+                raise UserError("corpus.pairs and corpus.sizes do not fit each other")
+            Config.from_dict(written["config"])
+        except UserError as error:
+            raise UserError(f"{path} is damaged: {error}. Copy it back from a backup") from None
+        return written
+
+    @property
+    def identity(self) -> str:
+        """sha256 (hex) of all in config.json that decides what a run learns; "" when there is no config.json."""
+        if not (self.path / "config.json").exists():
+            return ""
+        written = self.config
+        train = {name: value for name, value in written["config"]["train"].items() if name not in _NOT_WEIGHTS}
+        start, corpus = written.get("init") or {}, written["corpus"]
+        whole = [{**written["config"], "train": train}, corpus["pairs"], corpus["fingerprint"], start.get("sha256"),
+                 *map(written.get, ("tokenizer", "method", "samplers"))]  # fmt: skip
+        return sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -124,17 +168,34 @@ class RunDir:
         events = []
         for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
             try:
-                events.append(json.loads(line))
-            except ValueError as error:
+                events.append(parse_json(line, _EVENT, f"{path}:{number}"))
+            except (ValueError, RecursionError) as error:
                 raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
                                 "backup") from None  # fmt: skip
         return events
 
-    def save_best(self, student: int, model: dict[str, Tensor]) -> None:
-        """A student's best weights so far."""
-        target = self.checkpoints / "best" / f"model_{student + 1}.safetensors"
+    def lines(self, event: str, pairs: int) -> list[dict[str, Any]]:
+        """The metrics lines of one kind. Raises UserError when one lacks a number for some of this many pairs."""
+        lines = [line for line in self.metrics() if line["event"] == event]
+        for line, name in ((line, name) for line in lines for name in PER_PAIR):
+            values = line.get(name, [0] * pairs)
+            if len(values) != pairs or not all(isinstance(x, int | float | None) for x in values):
+                raise UserError(f"{self.path / 'metrics.jsonl'}: {name} of step {line['step']} is not one number for "
+                                "each pair. Copy the file back from a backup")  # fmt: skip
+        return lines
+
+    def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
+        """A student's best weights so far, those of `step`."""
         if self.writes:
-            write_atomic(target, lambda p: save_weights(model, p))
+            save, about = functools.partial(save_weights, model), self._about(student, step)
+            write_atomic(self._best_file(student), lambda p: self._best.update({student: save(p, **about)}))
+
+    def _best_file(self, student: int) -> Path:
+        return self.checkpoints / "best" / f"model_{student + 1}.safetensors"
+
+    def _about(self, student: int, step: int | str) -> dict[str, str]:
+        """What a file of weights says about itself."""
+        return {"run": self.identity, "student": str(student + 1), "step": str(step)}
 
     def save_checkpoint(self, step: int, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Write a whole checkpoint beside the old one, point LATEST at it, then remove the old one.
@@ -147,7 +208,7 @@ class RunDir:
         building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
         with explained(final):
             try:
-                self._build(building, models, state)
+                self._build(building, models, {**state, "step": step})
                 shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
                 os.replace(building, final)
             except Exception:
@@ -162,12 +223,26 @@ class RunDir:
     def _build(self, folder: Path, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for i, model in enumerate(models):
-            save_weights(model, folder / f"model_{i + 1}.safetensors")
+        sums = [
+            save_weights(model, folder / f"model_{i + 1}.safetensors", **self._about(i, state["step"]))
+            for i, model in enumerate(models)
+        ]
+        state = {**state, "ties": self._ties(sums, self._best, state)}
         with open(folder / "state.pt", "wb") as file:  # an open file, because torch.save(path) hides errors of the disk
             torch.save(state, file)
         for path in folder.iterdir():
             sync(path)
+
+    def _ties(self, models: Sequence[str], best: Mapping[int, str | None], state: dict[str, Any]) -> dict[str, Any]:
+        """{file of the run: what a checkpoint remembers of it}; models, best: the checksums of the weights."""
+        folder, log = f"checkpoint/step-{state['step']:08d}", self._log()[: state["metrics_size"]]
+        latest = {f"{folder}/model_{i + 1}.safetensors": checksum for i, checksum in enumerate(models)}
+        kept = {f"checkpoint/best/model_{i + 1}.safetensors": best.get(i) for i in range(len(models))}
+        return {"config.json": self.identity, **latest, **kept, "metrics.jsonl": sha256(log).hexdigest()}
+
+    def _log(self) -> bytes:
+        path = self.path / "metrics.jsonl"
+        return path.read_bytes() if path.exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
@@ -181,35 +256,62 @@ class RunDir:
     def load_checkpoint(self) -> tuple[list[dict[str, Tensor]], dict[str, Any]] | None:
         """(weights of each student, other state), or None before the first save. Tensors are on the CPU.
 
-        Raises UserError when the checkpoint is damaged. Loading executes nothing from the files.
+        Raises UserError when the checkpoint is damaged, or a file of the run is not the one that belongs to it. Loading
+        executes nothing from the files.
         """
         name = self._latest()
         if name is None:
             return None
-        path, models = self.checkpoints / name / "state.pt", []
+        path, models, read = self.checkpoints / name / "state.pt", [], []
+        anew = f"back from a backup, or delete {self.checkpoints / 'LATEST'} to train anew"
         try:
             state = read_state(path)
             for i in range(state["n_students"]):
                 path = path.with_name(f"model_{i + 1}.safetensors")
-                models.append(read_weights(path))
+                weights, about = read_weights(path)
+                models.append(weights)
+                read.append(about[SUM])
+            best = {}
+            for i in range(len(models)):
+                path = self._best_file(i)
+                best[i] = read_weights(path)[1] if path.exists() else {}
+            path = self.checkpoints / name / "state.pt"
+            strange = self._strange(name, state, read, best)
         except Exception as error:  # torch.load raises many kinds for a damaged file
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(
-                f"{path}: this checkpoint is damaged ({reason}). Copy its folder back from a backup, or delete "
-                f"{self.checkpoints / 'LATEST'} to train anew"
-            ) from None
+            raise UserError(f"{path}: this checkpoint is damaged ({reason}). Copy its folder {anew}") from None
+        if strange:
+            raise UserError(f"{strange}. Copy it {anew}")
+        self._best = {i: about[SUM] for i, about in best.items() if about}
+        state.pop("ties", None)
         return models, state
 
+    def _strange(
+        self, name: str, state: dict[str, Any], models: Sequence[str], best: Mapping[int, dict[str, str]]
+    ) -> str:
+        """The first file that does not belong to this checkpoint; "" if all do. models, best: what the files say."""
+        log, size, ties = self._log(), state["metrics_size"], state.get("ties")
+        if len(log) < size or log[:size][-1:] not in (b"", b"\n"):
+            return (f"{self.path / 'metrics.jsonl'}: lines are missing ({len(log)} bytes, the checkpoint knows of "
+                    f"{size}, and its last line ends there)")  # fmt: skip
+        if ties is None:  # an older version began this run
+            return ""
+        if name != f"step-{state['step']:08d}":
+            return f"{self.checkpoints / name / 'state.pt'}: this is the checkpoint of step {state['step']}"
+        sums = {i: about.get(SUM) for i, about in best.items()}
+        for i, about in best.items():
+            # A kill after save_best leaves weights newer than the checkpoint, which training then makes again.
+            step = about.get("step", "0")
+            if int(step) > state["step"] and about == {SUM: about[SUM], **self._about(i, step)}:
+                sums[i] = ties[f"checkpoint/best/model_{i + 1}.safetensors"]
+        present = self._ties(models, sums, state)
+        strange = [file for file in present if present[file] != ties[file]]
+        return f"{self.path / strange[0]}: this is not the file that the checkpoint knows" if strange else ""
+
     def truncate_metrics(self, size: int) -> None:
-        """Cut metrics.jsonl to the length in the checkpoint, in bytes. Raises UserError when the file is shorter."""
-        if not self.writes:
-            return
+        """Cut metrics.jsonl to the length in the checkpoint, in bytes."""
         path = self.path / "metrics.jsonl"
-        present = path.stat().st_size if path.exists() else 0
-        if present < size:
-            raise UserError(f"{path}: lines are missing ({present} bytes, the checkpoint knows of {size}). Copy it "
-                            f"back from a backup, or delete {self.checkpoints / 'LATEST'} to train anew")  # fmt: skip
-        if present > size:
+        if self.writes and path.exists() and path.stat().st_size > size:
             with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
 
@@ -220,58 +322,10 @@ class RunDir:
         if not file.exists():
             raise UserError(f"{file}: no weights yet; train this run first")
         try:
-            return read_weights(file)
+            weights, about = read_weights(file)
+            if "run" in about and about != {**about, **self._about(student, about["step"])}:
+                raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
             raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
                             "train in a new directory") from None  # fmt: skip
-
-
-def refuse_foreign(path: Path) -> None:
-    """Raises UserError for a file, and for a directory that holds other things than a run."""
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose another out directory")
-    # A run that was killed at once leaves only these two.
-    names = {p.name for p in path.iterdir()} - {".lock", "config.json.tmp"} if path.exists() else set()
-    if names and "config.json" not in names:
-        raise UserError(f"{path} is not empty and does not hold a run; choose another out directory")
-
-
-def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
-    """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
-
-    Raises UserError when it holds another run, or one that may not be resumed.
-    """
-    if not (rundir.path / "config.json").exists():
-        write_json(rundir.path / "config.json", wanted)
-        return
-    if resume == "never":
-        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
-    stored = rundir.config
-    if stored.get("format", 1) != FORMAT:
-        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
-                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
-                        "train, choose another out directory")  # fmt: skip
-    settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
-    stored["config"] = json.loads(json.dumps(settings))
-    stored.setdefault("init", None)  # all older runs started from random weights
-    for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
-        stored["corpus"][words] = wanted["corpus"][words]
-    if stored["init"] and wanted["init"]:
-        stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
-    for name in {"device"} | free:
-        stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
-    stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
-    differing = sorted(_differing(stored, wanted))
-    if differing:
-        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
-                        "directory, or give the settings of its config.json to continue")  # fmt: skip
-
-
-def _differing(a: Any, b: Any, where: str = "") -> list[str]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return [
-            name
-            for key in a.keys() | b.keys()
-            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
-        ]
-    return [] if a == b else [where]
+        return weights

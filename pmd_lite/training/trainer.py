@@ -30,7 +30,13 @@ from pmd_lite.training.weights import load_weights
 
 
 class Interrupted(UserError):
-    """Ctrl-C: the state was saved; the message says how to continue."""
+    """Ctrl-C or another signal: the state was saved; the message says how to continue. `number`: of the signal."""
+
+    number: int = signal.SIGINT
+
+
+ASKING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
+"""Signals that ask a run to save and stop: Ctrl-C, `kill` and Slurm's end, a closed terminal, Slurm's warning."""
 
 
 class Trainer(Algorithm1):
@@ -48,7 +54,8 @@ class Trainer(Algorithm1):
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
         self.seconds, self.metrics_size = 0.0, 0
-        self._asked = 0.0  # when Ctrl-C was pressed in this process
+        self._asked = 0.0  # when a signal came to this process
+        self._signal: int = signal.SIGINT  # which one came
         self._stop = False  # whether it was pressed in any process; the same on all ranks
 
     def plan_of_passes(self) -> list[str]:
@@ -112,8 +119,10 @@ class Trainer(Algorithm1):
         if evaluating or self._stop:
             self.save()
         if self._stop and not last:
-            raise Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in {self.rundir.path}. "
-                              "Give the same command again to continue")  # fmt: skip
+            stopped = Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in "
+                                  f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
+            stopped.number = self._signal
+            raise stopped
 
     def _evaluate(self, student: Student, progress: Progress) -> dict[str, Any]:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""
@@ -128,7 +137,7 @@ class Trainer(Algorithm1):
         kept = kept_by(losses, dev_tokens, self.config.distill.resolved.best)
         if kept < student.best:
             student.best, student.best_step, student.stale = kept, self.clock.step, 0
-            self.rundir.save_best(student.index, student.learner.model.state_dict())
+            self.rundir.save_best(student.index, student.learner.model.state_dict(), self.clock.step)
         else:
             student.stale += 1
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
@@ -154,22 +163,27 @@ class Trainer(Algorithm1):
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Ctrl-C finishes the current step and saves; a second one stops at once (the last checkpoint stays whole)."""
+        """A signal of `ASKING` finishes the current step and saves; a second Ctrl-C stops at once.
+
+        Then too the last checkpoint stays whole.
+        """
         if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
             yield
             return
 
         def on_interrupt(number: int, frame: Any) -> None:
             # One Ctrl-C reaches a launched process twice: from the terminal and from the launcher.
-            if self._asked and time.monotonic() - self._asked > 1:
+            if number == signal.SIGINT and self._asked and time.monotonic() - self._asked > 1:
                 raise KeyboardInterrupt
-            self._asked = self._asked or time.monotonic()
+            if not self._asked:
+                self._asked, self._signal = time.monotonic(), number
 
-        previous = signal.signal(signal.SIGINT, on_interrupt)
+        previous = {number: signal.signal(number, on_interrupt) for number in ASKING}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, previous)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
     # ---- state
 

@@ -1,6 +1,7 @@
 """Weights on disk, with a checksum: a damaged file raises an error, and training never silently starts from garbage.
 
-The checksum is in the metadata of the safetensors file. A file without one (from an earlier version) is not checked.
+The checksum is in the metadata of the safetensors file. A file without one (from an earlier version) is not checked
+here; a checkpoint of today refuses it (see `RunDir.load_checkpoint`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from torch import Tensor, nn
 
 from pmd_lite.errors import UserError
 
-_SUM = "sha256"
+SUM = "sha256"
 
 
-def save_weights(model: dict[str, Tensor], path: Path) -> None:
-    """Save a model's tensors; a tied tensor is saved once, under its first name (safetensors refuses shared memory)."""
+def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
+    """Save a model's tensors, and what the file says `about` itself; returns their checksum.
+
+    A tied tensor is saved once, under its first name (safetensors refuses shared memory).
+    """
     saved: set[int] = set()
     own = {}
     for name, tensor in model.items():
@@ -29,17 +33,23 @@ def save_weights(model: dict[str, Tensor], path: Path) -> None:
             continue
         saved.add(tensor.data_ptr())
         own[name] = tensor.detach().cpu().contiguous()
-    save_file(own, path, metadata={_SUM: _checksum(own)})
+    about[SUM] = _checksum(own)
+    save_file(own, path, metadata=about)
+    return about[SUM]
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors on the CPU. Raises OSError, ValueError or SafetensorError when the file is absent or damaged."""
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """(tensors on the CPU, what the file says about itself with its true checksum under SUM).
+
+    Raises OSError, ValueError or SafetensorError when the file is absent or damaged.
+    """
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
-        expected = (file.metadata() or {}).get(_SUM)
-    if expected is not None and expected != _checksum(tensors):
+        about = dict(file.metadata() or {})
+    true = _checksum(tensors)
+    if about.get(SUM, true) != true:
         raise ValueError("its checksum does not fit its contents")
-    return tensors
+    return tensors, {**about, SUM: true}
 
 
 def _checksum(tensors: dict[str, Tensor]) -> str:

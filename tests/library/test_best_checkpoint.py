@@ -77,7 +77,7 @@ def test_the_trainer_keeps_what_the_rule_says_and_a_run_reports_it(
     made, picks = random_losses(tokens)
     with_losses(trainer, monkeypatch, made)
     kept: list[int] = []
-    monkeypatch.setattr(trainer.rundir, "save_best", lambda student, model: kept.append(trainer.clock.step))
+    monkeypatch.setattr(trainer.rundir, "save_best", lambda student, model, step: kept.append(step))
     trainer.run()
     assert trainer.students[0].best_step == kept[-1] == picks[rule] + 1
     write_json(tmp_path / "config.json", describe(tiny_corpus, get_method("tau=1"), trainer.config))

@@ -20,6 +20,7 @@ import torch
 
 from pmd_lite import disk as disk_module
 from pmd_lite.api import train
+from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
@@ -27,7 +28,7 @@ from pmd_lite.training import rundir as rundir_module
 from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
-from pmd_lite.training.trainer import Interrupted, Trainer
+from pmd_lite.training.trainer import ASKING, Interrupted, Trainer
 from tests.conftest import TINY, MakeTrainer, stopped_at
 
 SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
@@ -181,6 +182,36 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     resumed = make_trainer("auto-pmd", path=stopped)
     resumed.run()
     assert_same(whole, stopped)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has only Ctrl-C")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 138)])
+def test_a_signal_saves_and_the_exit_status_names_it(
+    name: str, status: int, tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What schedulers, containers and closed terminals send; twice, as a launcher passes it on."""
+    number, real, sent = getattr(signal, name), Trainer.update, []
+    handlers = [signal.getsignal(one) for one in ASKING]
+
+    def update_then_signal(self: Trainer, student: Any) -> int:
+        if self.clock.step == 7 and not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+        return real(self, student)
+
+    monkeypatch.setattr(Trainer, "update", update_then_signal)
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: tiny_corpus)
+    words = [f"--{'tokenizer.' if key == 'vocab_size' else ''}{key.replace('_', '-')}={value}"
+             for key, value in TINY.items()]  # fmt: skip
+    words = ["train", "-m", "tau=1", "--show", "off", "--device", "cpu", f"--out={tmp_path / 'r'}", *words]
+    assert main(words) == status
+    assert "stopped at step 7 of 12" in capsys.readouterr().err
+    assert [signal.getsignal(one) for one in ASKING] == handlers
+    assert main(words) == 0
+    whole = train(tiny_corpus, "tau=1", preset("toy", **TINY, device="cpu"), out=tmp_path / "w", show="off")
+    assert_same(whole.path, tmp_path / "r")
 
 
 @pytest.mark.parametrize(("seconds", "stops"), [(0.1, Interrupted), (2.0, KeyboardInterrupt)])

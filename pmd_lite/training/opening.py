@@ -1,0 +1,129 @@
+"""Begin a run in a directory, or check that it holds the wanted run, with its tokenizer.
+
+Ids have no meaning without a tokenizer, so it is part of the run. The files in RUN/tokenizer decide. config.json holds
+their fingerprint: from the beginning if the run was given one, else from the moment when it has trained its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pmd_lite.config import Config, TokenizerConfig
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.disk import write_json
+from pmd_lite.errors import UserError
+from pmd_lite.training.rundir import FORMAT, RunDir
+
+
+def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> list[str]:
+    """How a tokenizer differs from the one that `train_tokenizer` makes of this corpus, in words; [] if it does not."""
+    theirs, ours, origin = asdict(tokenizer.config), asdict(config), tokenizer.origin
+    reasons = [f"{name} is {theirs[name]} there and {ours[name]} here" for name in ours if theirs[name] != ours[name]]
+    if origin.get("sha256") != corpus.fingerprint:
+        reasons.append(f"it was trained on other texts ({origin.get('name')}) than {corpus.name}'s")
+    return reasons
+
+
+def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> None:
+    """Raises UserError when the run in this directory was begun with a tokenizer other than the wanted one.
+
+    shared: the wanted tokenizer; None: one that the run trains itself. A run that was killed before it had a tokenizer
+    takes any.
+    """
+    stored, folder = rundir.config.get("tokenizer"), rundir.path / "tokenizer"
+    present = Tokenizer.load(folder) if (folder / "tokenizer.json").exists() else None
+    begun_with = present.fingerprint if present else stored
+    if begun_with is None:
+        return
+    if stored and present and present.fingerprint != stored:
+        raise UserError(f"{folder / 'tokenizer.json'}: this is not the tokenizer that config.json names. Copy the "
+                        "folder back from a backup, or choose another out directory")  # fmt: skip
+    remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
+    if shared is not None:
+        if Tokenizer.load(shared).fingerprint != begun_with:
+            raise UserError(f"{rundir.path}: its tokenizer differs from {shared}. {remedy}")
+    elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
+        reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
+        if reasons:
+            raise UserError(f"{rundir.path}: its tokenizer differs from its own, which it would train without "
+                            f"tokenizer=: {'; '.join(reasons)}. {remedy}")  # fmt: skip
+
+
+def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> Tokenizer:
+    """The run's tokenizer: the one it was begun with, else a copy of the shared one, else one trained now.
+
+    Raises UserError when the shared one does not know all languages of the corpus.
+    """
+    folder = rundir.path / "tokenizer"
+    if (folder / "tokenizer.json").exists():
+        tokenizer = Tokenizer.load(folder)
+    elif shared is None:
+        tokenizer = train_tokenizer(corpus, config)
+        tokenizer.save(folder)
+    else:
+        tokenizer = Tokenizer.load(shared)
+        unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
+        if unknown:
+            raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
+                            f"{', '.join(tokenizer.pairs)}")  # fmt: skip
+        tokenizer.save(folder)
+    stored = rundir.config
+    if "tokenizer" in stored and stored["tokenizer"] is None:
+        write_json(rundir.path / "config.json", {**stored, "tokenizer": tokenizer.fingerprint})
+    return tokenizer
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raises UserError for a file, and for a directory that holds other things than a run."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; choose another out directory")
+    # A run that was killed at once leaves only these two.
+    names = {p.name for p in path.iterdir()} - {".lock", "config.json.tmp"} if path.exists() else set()
+    if names and "config.json" not in names:
+        raise UserError(f"{path} is not empty and does not hold a run; choose another out directory")
+
+
+def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
+    """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
+
+    Raises UserError when it holds another run, or one that may not be resumed.
+    """
+    if not (rundir.path / "config.json").exists():
+        write_json(rundir.path / "config.json", wanted)
+        return
+    if resume == "never":
+        raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
+    stored = rundir.config
+    if stored.get("format", 1) != FORMAT:
+        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
+                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
+                        "train, choose another out directory")  # fmt: skip
+    settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
+    stored["config"] = json.loads(json.dumps(settings))
+    stored.setdefault("init", None)  # all older runs started from random weights
+    for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
+        stored["corpus"][words] = wanted["corpus"][words]
+    if stored["init"] and wanted["init"]:
+        stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
+    for name in {"device"} | free:
+        stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
+    stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
+    differing = sorted(_differing(stored, wanted))
+    if differing:
+        raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
+                        "directory, or give the settings of its config.json to continue")  # fmt: skip
+
+
+def _differing(a: Any, b: Any, where: str = "") -> list[str]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return [
+            name
+            for key in a.keys() | b.keys()
+            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
+        ]
+    return [] if a == b else [where]
