@@ -20,10 +20,11 @@ from typing import Any
 import torch
 
 import pmd_lite as pmd
+from pmd_kit.l11.shares import own_share
 from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.distillation.actions import act, step_size
 from pmd_lite.distillation.auto import AutoPMD
-from pmd_lite.distillation.search import choose, full_space, own_share, trial_logits
+from pmd_lite.distillation.search import choose, full_space, trial_logits
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.interfaces import Events, Probe
 from pmd_lite.methods import METHODS, Method

@@ -28,8 +28,9 @@ from pathlib import Path
 import torch
 
 from pmd_kit import l11
+from pmd_kit.l11.shares import own_share
 from pmd_lite.distillation.actions import ACTIONS
-from pmd_lite.distillation.search import choose, full_space, own_share, reduced_space
+from pmd_lite.distillation.search import choose, full_space, reduced_space
 
 # %%
 print("full:   ", [" ".join(vector) for vector in full_space(2)])
@@ -245,12 +246,12 @@ l11.checks.OWN_SHARE.grade(my_own_share, seed=11)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library's `share_explained` computes the same share for *any* pair's action. In the full space every combination
+# `share_explained` (in `pmd_kit/l11/shares.py`) computes the same share for *any* pair's action. In the full space every combination
 # occurs once, so the shares of all pairs add up to at most 1. The rest is due to *combinations*: the part that no sum of
 # separate effects can explain.
 
 # %%
-print(f"library's own share: {own_share(l11.checks.competing(full_space(2)), full_space(2), 0):.3f}")
+print(f"our own_share: {own_share(l11.checks.competing(full_space(2)), full_space(2), 0):.3f}")
 
 # %% [markdown]
 # ## The real thing

@@ -113,8 +113,7 @@ def cut_batches(lengths: Ints, order: Ints, budget: int) -> list[Ints]:
 
 
 def _fill(long: Ints, budget: int) -> list[int]:
-    """The end of each batch if ascending lengths fill them greedily: the fewest possible batches, with the latest
-    ends."""
+    """The end of each batch that ascending lengths fill greedily: the fewest possible batches, the latest ends."""
     stops, start = [], 0
     while start < len(long):
         most = max(1, budget // int(long[start]))

@@ -218,13 +218,12 @@ class _Hits:
 
 
 def _hashes(text: ParallelText, pools: Sequence[Sequence[Ints]], hits: Sequence[_Hits]) -> Iterator[bytes]:
-    """The hash of every pair. `hits` gets the lines found in the pools (pairs twice, sources, targets) and equal
-    sides."""
-    ordered, at = [np.sort(np.concatenate(pool)) for pool in pools], 0
+    """The hash of every pair; `hits` gets lines found in the pools (pairs twice, sources, targets) and equal sides."""
+    joined, at = [np.concatenate(pool) for pool in pools], 0
     for src, trg in text.hash_blocks():
         both = _mix(src, trg)
-        for values, pool, hit in zip((both, both, src, trg), ordered, hits[:4], strict=True):
-            hit.add(_among(values, pool) + at)
+        for values, pool, hit in zip((both, both, src, trg), joined, hits[:4], strict=True):
+            hit.add(np.flatnonzero(np.isin(values, pool)) + at)
         hits[4].add(np.flatnonzero(src == trg) + at)
         at += len(both)
         yield both.tobytes()
@@ -233,12 +232,6 @@ def _hashes(text: ParallelText, pools: Sequence[Sequence[Ints]], hits: Sequence[
 def _mix(src: Ints, trg: Ints) -> Ints:
     """One hash for each pair from the hashes of its sides; not symmetric. The product overflows on purpose."""
     return src * np.int64(0x5851F42D4C957F2D) + trg
-
-
-def _among(values: Ints, pool: Ints) -> Ints:
-    """The lines, ascending, where `values` [line] is in the sorted pool."""
-    place = np.minimum(np.searchsorted(pool, values), len(pool) - 1)
-    return np.flatnonzero(pool[place] == values)
 
 
 def _duplicates(text: ParallelText, both: Ints) -> list[str]:

@@ -28,10 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """The settings that all layers of a model share; `ModelConfig` checks its own with it.
-
-    Raises ValueError for settings that fit no layer.
-    """
+    """The settings that all layers of a model share. Raises ValueError if they fit no layer; `ModelConfig` asks it."""
 
     d_model: int
     heads: int

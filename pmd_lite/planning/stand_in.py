@@ -14,7 +14,7 @@ from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus, RawTexts
 from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
-from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, Ints, TokenArray, encode_corpus
+from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, TokenArray, encode_corpus
 from pmd_lite.errors import UserError
 
 SAMPLE = 4000
@@ -168,7 +168,8 @@ def described(
         longer = rng.gamma(4.0, mean_tokens / 4, count)
         sides = [longer * rng.uniform(0.8, 1.2, count) for _ in range(2)]
         whole = [np.clip(np.rint(x), 2, config.model.max_len).astype(np.int64) for x in sides]
-        return EncodedSplit(*(_random_ids(lengths, tokenizer.vocab_size, rng) for lengths in whole))
+        ids = [rng.integers(SPECIALS, tokenizer.vocab_size, int(x.sum())).astype(np.int32) for x in whole]
+        return EncodedSplit(*(TokenArray.join([side]) for side in zip(ids, whole, strict=True)))
 
     train = tuple(split(min(n, sample)) for n in sizes.values())
     valid = tuple(split(min(held_out, sample)) for _ in sizes)
@@ -209,8 +210,3 @@ def mean_per_batch(split: EncodedSplit, size: int, budget: int) -> float:
 def _spaced(text: ParallelText) -> list[tuple[str, str]]:
     rows = np.linspace(0, len(text) - 1, min(len(text), SAMPLE)).round().astype(int)
     return [text[i] for i in rows.tolist()]
-
-
-def _random_ids(lengths: Ints, vocabulary: int, rng: np.random.Generator) -> TokenArray:
-    flat = rng.integers(SPECIALS, vocabulary, int(lengths.sum())).astype(np.int32)
-    return TokenArray.cut(flat, np.concatenate([[0], np.cumsum(lengths)]))

@@ -15,9 +15,10 @@ from torch import Tensor
 from pmd_kit.l11.dwi import OTHERS, OWN, TOGETHER, StoredSearches
 from pmd_kit.l11.dwi_tables import mean_grid, replay, simulate
 from pmd_kit.l11.figures import action_grids, disagreement, shares_by_step, variance_bars
+from pmd_kit.l11.shares import own_share, share_explained
 from pmd_kit.l11.widgets import interaction_picker
 from pmd_lite.distillation.actions import ACTIONS
-from pmd_lite.distillation.search import choose, full_space, own_share, reduced_space, share_explained
+from pmd_lite.distillation.search import choose, full_space, reduced_space
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from pmd_kit.exercise import Case, Exercise, Mistake
+from pmd_kit.l11.shares import own_share
 from pmd_kit.values import Complaint
 from pmd_lite.distillation.actions import ACTIONS
-from pmd_lite.distillation.search import choose, choose_one, full_space, own_share, reduced_space
+from pmd_lite.distillation.search import choose, choose_one, full_space, reduced_space
 
 Space = Sequence[Sequence[str]]
 
