@@ -117,7 +117,7 @@ class OptimConfig:
     """eps of the smoothed target: 1 - eps on the gold token, eps / (V - 1) on every other."""
 
     def __post_init__(self) -> None:
-        check_kinds(self, limits={"eps": (0, 1), "weight_decay": (0, 1000), "lr": (1e-12, 100), "warmup": (1, MOST),
+        check_kinds(self, limits={"eps": (0, 1), "weight_decay": (0, 1000), "lr": (1e-12, 1e38), "warmup": (1, MOST),
                                   "label_smoothing": (0, 0.9999)})  # fmt: skip
         pair = isinstance(self.betas, list | tuple) and len(self.betas) == 2
         check(pair and all(type(b) in (int, float) and 0 <= b < 1 for b in self.betas), f"betas={shown(self.betas)}",
