@@ -127,7 +127,7 @@ def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
 def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tau=1 on fra-eng.*cannot be used here: this method needs no other run"):
         train(tiny_corpus, "tau=5", tmp_path / "a", use=[plain.path])
-    with pytest.raises(UserError, match=r"auto-pmd on .* wanted are plain \(tau=1 on"):
+    with pytest.raises(UserError, match=r"auto-pmd on .*this method needs plain \(tau=1 on"):
         train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[auto.path])
     with pytest.raises(UserError, match="cannot be used here"):
         train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])

@@ -258,7 +258,7 @@ def test_a_described_corpus_has_the_lengths_it_was_given() -> None:
         ({"sizes": {"french": 10}}, "is not a pair of languages"),
         ({"sizes": {"fr-en": 10}, "mean_tokens": 500}, "max_len"),
         ({"sizes": {"fr-en": 10}, "corpus": "longtail"}, "not both"),
-        ({"sizes": {"fr-en": 10}, "tokens_per_second": 0}, "must be positive"),
+        ({"sizes": {"fr-en": 10}, "tokens_per_second": 0}, "must be at least 0.001"),
         ({"sizes": {"fr-en": 10}, "method": "auto"}, "no method"),
         ({"sizes": {"fr-en": 10}, "precision": "fp16", "device": "cpu"}, "fp16 needs a CUDA device"),
         ({"preset_name": dataclasses.replace(preset("toy")), "steps": 3}, "not both"),
