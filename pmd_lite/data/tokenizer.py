@@ -198,10 +198,10 @@ class Tokenizer:
         """Inverse of `save`. Raises UserError when the directory holds no tokenizer, or a damaged one."""
         try:
             about = read_json(directory / "tokenizer.json", _SAVED, "is this the directory of a tokenizer?")
-            models, languages = {}, {code for pair in about["pairs"] for code in checked_pair(pair, "pairs")}
+            models = {}
+            for pair in [*about["pairs"], *(f"{key}-qqq" for key in about["models"] if key != "joint")]:
+                checked_pair(pair, "tokenizer.json")  # a language becomes the name of a file
             for key, digest in about["models"].items():
-                if key != "joint" and key not in languages:  # it becomes the name of a file
-                    raise ValueError(f"{key!r} is not a language of its pairs")
                 models[key] = (directory / f"{key}.spm").read_bytes()
                 if sha256(models[key]).hexdigest() != digest:
                     raise ValueError(f"{key}.spm is not the file that was saved")

@@ -56,7 +56,7 @@ def test_curves_are_those_of_the_metrics(runs: tuple[pmd.Run, ...]) -> None:
     assert [curve[0] for curve in alphas.values()] == pytest.approx([0.1] * 6)  # before the first search
     search = runs[2].searches(1)[0]
     assert [curve[1] for curve in alphas.values()] == search["alpha"]
-    with pytest.raises(UserError, match="no field 'loss'; there are event"):
+    with pytest.raises(UserError, match="no field 'loss' of pairs; there are dev_loss"):
         runs[0].curve("loss")
 
 
