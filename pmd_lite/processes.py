@@ -85,9 +85,10 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
     except Interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
         raise
-    except RuntimeError as error:
-        if "peer" in str(error):  # another process has ended, and only its message says why: wait, so that the
-            time.sleep(2)  # launcher, which checks the processes in turn, finds that process first
+    except RuntimeError:
+        # When one process fails, the others lose the connection and fail too. The launcher checks all in turn.
+        # So each waits before it ends: the first to fail then ends first, and the launcher reports its error.
+        time.sleep(2)
         raise
 
 
