@@ -480,7 +480,7 @@ if size == "ci":
 
 def start(place):
     """Train in a process of its own: python -m pmd_lite train --method tau=5 --out PLACE ..."""
-    command = [sys.executable, "-m", "pmd_lite", "train", "--method", "tau=5", "--show", "off"]
+    command = [sys.executable, "-m", "pmd_lite", "train", "--method", "tau=5", "--no-score"]
     command += ["--out", str(place)]
     for name, value in short_run.items():
         command += [f"--{name.replace('_', '-')}", str(value)]

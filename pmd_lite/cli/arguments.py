@@ -115,6 +115,8 @@ class TrainArguments(RunArguments):
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
     show: Show = "auto"
     """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
+    score: bool = True
+    """--no-score: the test sets are not translated. `evaluate RUN` does it later."""
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from other runs: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
     init: Path | None = None
@@ -127,7 +129,7 @@ class TrainArguments(RunArguments):
         """Train, and print the table and the next command."""
         words: dict[str, Any] = {
             "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
-            "use": self.use, "init": self.init,
+            "use": self.use, "init": self.init, "score": self.score,
         }  # fmt: skip
         words |= self.overrides
         if self.processes == 1:
@@ -136,6 +138,9 @@ class TrainArguments(RunArguments):
             run = launch(self.corpus, self.method, self.preset, processes=self.processes,
                          corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
         if os.environ.get("RANK", "0") != "0":  # torchrun: only one process prints
+            return
+        if not self.score:
+            print(f"Its test scores: python -m pmd_lite evaluate {run.path}")
             return
         print(run.table().to_text())
         print("\n".join(said_beside([run.scores])))
