@@ -8,10 +8,13 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,47 +52,48 @@ def assert_same(a: Path, b: Path) -> None:
     assert found == []
 
 
-class Crash(BaseException):
-    """Stands for a kill: no code may catch it."""
+def contents(folder: Path) -> dict[str, bytes]:
+    """{name: bytes} of every file below a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
-    """Die just before the `moment`-th file operation of a checkpoint (write, flush, rename, delete)."""
-    count = itertools.count(1)
+@contextmanager
+def crashes_kept(path: Path, into: Path) -> Iterator[list[Path]]:
+    """Before each file operation (write, flush, rename, delete) of the run that the block makes in `path`, copy its files.
 
-    def deadly(real: Any) -> Any:
+    A copy is what a process leaves that is killed at this moment; the list of the copies grows while the run is made.
+    Operations that change no file, such as a flush, add no copy.
+    """
+    copies: list[Path] = []
+
+    def watched(real: Any) -> Any:
         def operation(*args: Any, **kwargs: Any) -> Any:
-            if next(count) == moment:
-                raise Crash
+            if path.exists() and (not copies or contents(path) != contents(copies[-1])):
+                copies.append(shutil.copytree(path, into / f"{len(copies)}"))
             return real(*args, **kwargs)
 
         return operation
 
-    for owner, name in [
-        (weights_module, "save_file"), (disk_module, "sync"), (rundir_module, "sync"), (disk_module.os, "replace"),
-        (rundir_module.torch, "save"), (disk_module.shutil, "rmtree"), (RunDir, "append_metrics"),
-    ]:  # fmt: skip
-        monkeypatch.setattr(owner, name, deadly(getattr(owner, name)))
+    with pytest.MonkeyPatch.context() as patched:
+        for owner, name in [
+            (weights_module, "save_file"), (disk_module, "sync"), (rundir_module, "sync"), (disk_module.os, "replace"),
+            (rundir_module.torch, "save"), (disk_module.shutil, "rmtree"), (RunDir, "append_metrics"),
+        ]:  # fmt: skip
+            patched.setattr(owner, name, watched(getattr(owner, name)))
+        yield copies
 
 
 @pytest.mark.slow
 def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    """Every file operation of a run in turn is the one the process dies at; after resuming, the bits are the same."""
+    """Every file operation of a run in turn is the last that did not happen; after resuming, the bits are the same."""
     settings = {"steps": 4, "eval_every": 2, "update_every": 2}
     whole = tmp_path / "whole"
-    make_trainer("auto-pmd", path=whole, **settings).run()
-    for moment in itertools.count(1):
-        path = tmp_path / f"crash{moment}"
-        with pytest.MonkeyPatch.context() as patch:
-            crash_at(patch, moment)
-            try:
-                make_trainer("auto-pmd", path=path, **settings).run()
-                break  # fewer operations than `moment`: all have been tried
-            except Crash:
-                pass
+    with crashes_kept(whole, tmp_path / "crashes") as crashes:
+        make_trainer("auto-pmd", path=whole, **settings).run()
+    assert len(crashes) > 20
+    for path in crashes:
         make_trainer("auto-pmd", path=path, **settings).run()
         assert_same(whole, path)
-    assert moment > 30
 
 
 def _train_in_child(path: str) -> None:
@@ -140,13 +144,11 @@ def test_released_fidelity_resumes_to_the_same_bits(
     make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
 ) -> None:
     """The teacher's dropout, too, is a function of seed and step, not of what ran before."""
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    make_trainer("auto-pmd", path=whole, **overrides).run()
+    whole = tmp_path / "whole"
+    with crashes_kept(whole, tmp_path / "crashes") as crashes:
+        make_trainer("auto-pmd", path=whole, **overrides).run()
     torch.manual_seed(99)
-    with pytest.MonkeyPatch.context() as patch:
-        crash_at(patch, 25)
-        with pytest.raises(Crash):
-            make_trainer("auto-pmd", path=broken, **overrides).run()
+    broken = crashes[len(crashes) // 2]
     make_trainer("auto-pmd", path=broken, **overrides).run()
     assert_same(whole, broken)
 
