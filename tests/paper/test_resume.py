@@ -59,7 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def crashes_kept(path: Path, into: Path) -> Iterator[list[Path]]:
-    """Before each file operation (write, flush, rename, delete) of the run that the block makes in `path`, copy its files.
+    """Before each file operation (write, flush, rename, delete) of the run made in the block, copy the files of `path`.
 
     A copy is what a process leaves that is killed at this moment; the list of the copies grows while the run is made.
     Operations that change no file, such as a flush, add no copy.
