@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pmd_lite.errors import UserError, nearest, shown
+
+hints_of = functools.cache(typing.get_type_hints)  # as slow as all other checks together
 
 MOST = 1e9
 """The largest value of a setting that has no limit of its own."""
@@ -24,7 +27,7 @@ def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None
 
     limits: {field: its smallest and largest value}; other numbers lie between 0 and `MOST`.
     """
-    for name, hint in typing.get_type_hints(type(config)).items():
+    for name, hint in hints_of(type(config)).items():
         value, parts = getattr(config, name), typing.get_args(hint)
         if type(None) in parts:
             if value is None:

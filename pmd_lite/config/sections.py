@@ -12,7 +12,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pmd_lite.config.fields import MOST, TEMPERATURE, check, check_kinds, check_number
+from pmd_lite.config.fields import MOST, TEMPERATURE, check, check_kinds, check_number, hints_of
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError, nearest, shown
 from pmd_lite.model.layers import LayerConfig
@@ -297,7 +297,7 @@ class Config:
 def _build(cls: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise UserError(f"{where} must be an object with the fields of {cls.__name__}, not {shown(data)}")
-    hints = typing.get_type_hints(cls)
+    hints = hints_of(cls)
     unknown = sorted(set(data) - set(hints))
     if unknown:
         raise UserError(f"{where} has unknown field(s) {', '.join(unknown)[:80]}; {nearest(unknown[0], hints)}fields: "

@@ -27,7 +27,7 @@ from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.precision import Precision, choose
-from pmd_lite.training.seeds import Stream, derive_seed
+from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 
 _RULE = ("betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad")
 """Settings that decide an optimiser's step besides its moments. A state saved by torch's Adam has others."""
@@ -68,7 +68,7 @@ class Learner:
 
     def __init__(self, vocab_size: int, config: Config, device: torch.device, seed: int):
         self.config, self.device, self.seed, self.updates = config, device, seed, 0
-        torch.manual_seed(derive_seed(seed, Stream.INIT))
+        seed_torch(derive_seed(seed, Stream.INIT))
         self.model = Transformer(vocab_size, **asdict(config.model), pad=PAD).to(device)
         self.optimizer = self._new_optimizer()
         self.use(choose(config.train.precision, device, config.model.d_model))
@@ -128,7 +128,7 @@ class Learner:
                 raise ValueError(f"alpha={alpha} needs a target and a distiller")
             ce, kd = distiller.factors(alpha)  # Eq. 4: 1 - alpha and alpha
             mix = Mix(ce, kd, target, functools.partial(distiller.trust, batch=batch) if distiller.gated else None)
-        torch.manual_seed(derive_seed(self.seed, Stream.DROPOUT, self.updates, micro, salt))
+        seed_torch(derive_seed(self.seed, Stream.DROPOUT, self.updates, micro, salt))
         with self.autocast():
             hidden = token_states(self.model, batch.src, batch.trg_in, batch.keep)
             loss, sums = projected_loss(

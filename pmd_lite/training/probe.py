@@ -17,7 +17,7 @@ from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
 from pmd_lite.training.dev import dev_losses
 from pmd_lite.training.learner import Learner
-from pmd_lite.training.seeds import Stream, derive_seed
+from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.trial import live_trial, lockstep_trial, per_pair_trial_set
@@ -97,7 +97,7 @@ class ModelProbe:
         batch = self._small_batch(student, split, pair, tokens)
         self._trainer.cost.add("probe", learner.model, batch, FORWARD_AND_BACKWARD)
         with preserved_rng(), in_mode(learner.model, True):
-            torch.manual_seed(self._seed(student, split, pair))
+            seed_torch(self._seed(student, split, pair))
             logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
             loss = ce_loss(logp, batch.gold, learner.config.optim.label_smoothing) / batch.tokens
             grads = torch.autograd.grad(loss, list(learner.model.parameters()))
@@ -110,7 +110,7 @@ class ModelProbe:
         self._trainer.cost.add("probe", learner.model, batch, FORWARD * (passes + 1))
         top, entropy = [], []
         with preserved_rng(), in_mode(learner.model, True), torch.no_grad(), learner.autocast():
-            torch.manual_seed(self._seed(student, "valid", pair))
+            seed_torch(self._seed(student, "valid", pair))
             for _ in range(passes):
                 logp = log_probs(token_logits(learner.model, batch.src, batch.trg_in, batch.keep))
                 top.append(logp.max(dim=-1).values)

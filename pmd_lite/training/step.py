@@ -28,7 +28,7 @@ from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.learner import check_compiler, pick_device
-from pmd_lite.training.seeds import Stream, derive_seed
+from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 from pmd_lite.training.snapshot import clone, preserved_rng
 from pmd_lite.training.student import Plan, Student
 
@@ -96,7 +96,7 @@ class Algorithm1:
         """The teachers' predictions on a batch. dropout: whether the teachers' dropout is active."""
         # Seeded here and not left to chance, so that a resumed run and every rank draw the same dropout.
         if dropout:
-            torch.manual_seed(derive_seed(self.config.train.seed, Stream.TEACHER, student, self.clock.step, micro))
+            seed_torch(derive_seed(self.config.train.seed, Stream.TEACHER, student, self.clock.step, micro))
         with self.students[student].learner.autocast():
             return self.distiller.target(student, batch, dropout)
 

@@ -187,6 +187,7 @@ def test_a_search_costs_what_pytorch_sees(
 # ---------------------------------------------------------------- looking and preparing
 
 
+@pytest.mark.slow
 def test_looks_cost_what_pytorch_sees(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dev losses, greedy translations, gradients, and passes with dropout."""
     trainer = make_trainer("bi-pmd", steps=4)

@@ -172,6 +172,7 @@ def test_a_machine_twice_as_fast_takes_half_the_hours() -> None:
 # --- on this machine --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_toy_run_costs_about_what_was_estimated(tiny_corpus: Corpus, tmp_path: Path) -> None:
     found = pmd.estimate(tiny_corpus, "auto-pmd", "toy", **QUICK)
     run = pmd.train(tiny_corpus, "auto-pmd", "toy", out=tmp_path / "run", show="off", **TINY)

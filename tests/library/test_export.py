@@ -310,6 +310,7 @@ def check_translations(run: Run, corpus: Corpus, translate: Any) -> None:
     assert len(distinct) > 3
 
 
+@pytest.mark.slow
 def test_the_readme_for_transformers_translates_as_the_run_does(
     paper_run: Run, tiny_corpus: Corpus, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

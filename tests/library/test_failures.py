@@ -68,6 +68,7 @@ PLACES: dict[str, tuple[Any, str]] = {
 """What is about to be written when the disk turns out to be full: the function that is called just before."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_full_disk_says_so_and_the_run_goes_on_when_there_is_room(
     place: str, small_disk: Path, whole: Path, tiny_corpus: Corpus
@@ -98,6 +99,7 @@ def test_a_full_disk_says_so_and_the_run_goes_on_when_there_is_room(
             assert (out / file).read_bytes() == (whole / file).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_any_refused_operation_is_explained_and_costs_nothing(
     number: int, make_trainer: MakeTrainer, tmp_path: Path

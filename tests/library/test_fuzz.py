@@ -15,6 +15,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place.made(tmp_path_factory.mktemp("fuzz") / "place")
 
 
+@pytest.mark.slow
 def test_a_hundred_inputs_end_in_one_sentence_or_work(place: Place) -> None:
     found, wrong = fuzz(100, 7, place)
     assert not wrong, "\n".join(wrong)

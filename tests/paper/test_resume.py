@@ -186,6 +186,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     assert_same(whole, stopped)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has only Ctrl-C")
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 138)])
 def test_a_signal_saves_and_the_exit_status_names_it(
