@@ -94,7 +94,7 @@ def test_several_processes_make_the_run_of_one(
 @pytest.mark.slow
 def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: Path) -> None:
     """Each gets the signal twice, as on a terminal: from it and from the launcher. All save; none shows a traceback."""
-    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 50 --accumulate 2 --tokens 60 --show off"
+    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 20 --accumulate 2 --tokens 60 --show off"
     small = "--d-model 8 --heads 2 --ffn 8 --device cpu"
     words = [*text.split(), *small.split(), "--out", str(tmp_path / "r")]
     child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True,
