@@ -111,11 +111,8 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if not folder and error.errno not in (
-            errno.EINVAL,
-            errno.ENOTSUP,
-            errno.EBADF,
-        ):  # this file system cannot flush
+        cannot_flush = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+        if not folder and error.errno not in cannot_flush:
             raise
 
 
@@ -145,7 +142,8 @@ def remove(path: Path) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON with `write_atomic`."""
-    write_atomic(path, lambda p: p.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"))
+    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    write_atomic(path, lambda p: p.write_text(text, encoding="utf-8", newline="\n"))
 
 
 class Record(dict[str, Any]):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pmd_corpora.clusters import Pair, cut_corpus
 from pmd_corpora.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.reading import checked_pair
 from pmd_lite.errors import UserError
@@ -169,4 +170,5 @@ def _split(texts: Mapping[str, Rows], valid: int, test: int, seed: int) -> Corpu
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

@@ -27,21 +27,11 @@ Texts = Mapping[str, ParallelText]  # pair -> text
 LONGEST = 10_000  # characters in one sentence; a longer one probably lost its line end
 
 _WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")  # a run of letters, or one Han or kana character
+_EVERY = "".join(map(chr, (*range(0x80, 0xD800), *range(0xE000, 0x1E000), *range(0xE0000, 0xE1000))))
+_UNSEEN_STARTS = sorted({int.from_bytes(c.encode()[:2], "big") for c in "".join(UNSEEN.findall(_EVERY))})
 _ROWS = 1 << 16  # lines that are checked together
 _BUCKET = 1 << 18  # pairs whose hashes are sorted together
 _SAMPLE = 2_000  # lines of each pair that show which language is on which side
-
-
-def _unseen_starts() -> Bools:
-    """[65536] whether a side that begins with these two bytes can be blank (an empty side "begins" with TAB or LF)."""
-    table = np.zeros((256, 256), dtype=np.bool_)
-    every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x1E000), *range(0xE0000, 0xE1000))))
-    for code in (character.encode() for run in UNSEEN.findall(every) for character in run):
-        table[code[0], code[1] if len(code) > 1 else slice(None)] = True
-    return table.reshape(-1)
-
-
-_MAY_BE_BLANK = _unseen_starts()
 
 
 def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str]]:
@@ -70,10 +60,7 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
 
 
 def _faults(flat: Flat, columns: int, warnings: list[str]) -> Iterator[tuple[Ints, str]]:
-    """For each kind of fault that occurs: its lines (from 0, ascending) and a message about the first one.
-
-    What is odd but legal is added to `warnings`.
-    """
+    """For each kind of fault: its lines (from 0, ascending) and a message about the first; `warnings`: what is odd."""
     kinds: dict[str, list[Ints]] = {}
     first: dict[str, str] = {}
     if len(control := _decode_all(flat, warnings)):
@@ -113,10 +100,7 @@ def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, 
 
 
 def _decode_all(flat: Flat, warnings: list[str]) -> Ints:
-    """The lines with a control or line-separator character; adds to `warnings` what is odd but legal.
-
-    Raises UserError for bytes that are not UTF-8.
-    """
+    """The lines with a control character; `warnings` gets what is odd. Raises UserError for what is not UTF-8."""
     with_control, oddities = [np.zeros(0, dtype=np.int64)], dict[str, tuple[int, int]]()
     for first, block in flat.blocks():
         try:
@@ -161,8 +145,8 @@ def _say_columns(found: int, columns: int) -> str:
 
 
 def _blank(flat: Flat, starts: Ints, ends: Ints) -> Ints:
-    seconds = flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
-    maybe = np.flatnonzero(_MAY_BE_BLANK[flat.array[starts].astype(np.int64) << 8 | seconds])
+    first, second = flat.array[starts].astype(np.int64), flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
+    maybe = np.flatnonzero((first <= 32) | np.isin(first << 8 | second, _UNSEEN_STARTS))  # <= 32: also TAB and LF
     blank = (i for i in maybe.tolist() if is_blank(_text(flat, int(starts[i]), int(ends[i]))))
     return np.fromiter(blank, dtype=np.int64)
 

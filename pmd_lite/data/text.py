@@ -1,7 +1,5 @@
 """Characters: which ones show nothing, and which ones are legal but probably an accident."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 
@@ -13,17 +11,12 @@ UNSEEN = re.compile(
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 """What shows nothing: white space, control characters, blank letters, and all that Unicode lets a font ignore."""
-_ODD = {
-    "\ufffd": "hold U+FFFD, which stands for a lost character. Convert the original text to UTF-8 again",
-    "\ufeff": "hold a byte-order mark inside the text, as joined files do. Remove it",
-    **dict.fromkeys("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
-                    "hold control characters of the writing direction. Remove those that do not belong to the text"),
-}  # fmt: skip
+_ODD = "\ufffd\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # lost characters, BOM, writing direction
 
 
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: it is empty, or holds only white space and invisible characters."""
-    return not text or UNSEEN.fullmatch(text) is not None
+    return not UNSEEN.sub("", text)
 
 
 def in_nfc(text: bytes) -> bytes:
@@ -33,11 +26,10 @@ def in_nfc(text: bytes) -> bytes:
 
 def odd(text: str) -> dict[str, list[int]]:
     """{what is odd but legal in some lines of a text, and what to do: the numbers of these lines, from 0}."""
-    found = {}
-    for what in {_ODD[character] for character in _ODD if character in text}:
-        marks = [character for character, said in _ODD.items() if said == what]
-        found[what] = [n for n, line in enumerate(text.split("\n")) if any(mark in line for mark in marks)]
-    if not unicodedata.is_normalized("NFC", text):
-        what = 'are not in the form NFC of Unicode, so a word may have two spellings. Use unicodedata.normalize("NFC")'
-        found[what] = [n for n, line in enumerate(text.split("\n")) if not unicodedata.is_normalized("NFC", line)]
-    return {what: lines for what, lines in found.items() if lines}
+    lines = text.split("\n") if any(map(text.__contains__, _ODD)) or not unicodedata.is_normalized("NFC", text) else []
+    found = {f"hold U+{ord(mark):04X} ({unicodedata.name(mark)}). Remove it, or restore what it stands for":
+             [n for n, line in enumerate(lines) if mark in line] for mark in _ODD}  # fmt: skip
+    found["are not in the form NFC of Unicode. A word may have two spellings: use unicodedata.normalize"] = [
+        n for n, line in enumerate(lines) if not unicodedata.is_normalized("NFC", line)
+    ]
+    return {what: numbers for what, numbers in found.items() if numbers}

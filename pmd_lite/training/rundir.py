@@ -125,7 +125,7 @@ class RunDir:
             return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+            file = open(self.path / ".lock", "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
         with file:
             with explained(self.path):
                 try:
@@ -166,7 +166,7 @@ class RunDir:
         path = self.path / "metrics.jsonl"
         text = path.read_bytes() if path.exists() else b""
         events = []
-        for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
+        for number, line in enumerate(text.split(b"\n")[:-1], 1):
             try:
                 events.append(parse_json(line, _EVENT, f"{path}:{number}"))
             except (ValueError, RecursionError) as error:
@@ -215,7 +215,7 @@ class RunDir:
                 remove(building)
                 raise
         sync(self.checkpoints)
-        write_atomic(self.checkpoints / "LATEST", lambda p: p.write_text(name, encoding="utf-8"))
+        write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)

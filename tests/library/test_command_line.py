@@ -93,7 +93,8 @@ def test_translate_reads_standard_input(
 ) -> None:
     """Order is kept, an empty line stays empty, and the lines are those that evaluation wrote."""
     sentences = [src for src, _ in tiny_corpus.test["fra-eng"]]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([sentences[2], "", sentences[0]]) + "\n"))
+    typed = "\n".join([sentences[2], "\u200b\r", sentences[0]]) + "\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed.encode()), "latin-1"))
     assert main(["translate", str(place / "run"), "--pair", "fra-eng", "--student", "2"]) == 0
     lines = capsys.readouterr().out.split("\n")
     written = (place / "run" / "translations" / "test.model_2.fra-eng.txt").read_text(encoding="utf-8").split("\n")
