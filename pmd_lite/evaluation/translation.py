@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pmd_lite.evaluation.scoring import one_line
 from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 
@@ -35,7 +36,7 @@ def translate_ids(
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
     """The translation as one line."""
-    return " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+    return one_line(tokenizer.decode(hypothesis.tokens))  # byte pieces may spell a line end
 
 
 def shortened(ids: Sequence[int], limit: int) -> list[int]:

@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pmd_lite.config import LEAST_TOKENS, Config
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.interfaces import Strategy
 
 STORE = "PMD_LITE_STORE"
@@ -146,7 +146,8 @@ def joined(device: str = "auto") -> Iterator[Group]:
         dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
-        raise UserError(f"the {size} processes of this run cannot connect to each other ({error})") from None
+        raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "
+                        "MASTER_ADDR and the network, then start all of them again") from None  # fmt: skip
     _current = Group(rank, size, local, control)
     try:
         yield _current

@@ -17,7 +17,7 @@ from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.text import is_blank, odd
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("pmd_lite", "data_scripts", "lessons/pmd_kit", "lessons")
@@ -135,7 +135,8 @@ def test_odd_text_is_warned_of_with_its_line(line: str, said: str) -> None:
 
 def test_usual_text_of_many_scripts_is_not_odd() -> None:
     usual = ["na\u00efve caf\u00e9", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
-             "\u0645\u0631\u062d\u0628\u0627 \u200f\u060c", "\u4f60\u597d\u3002", "\u1230\u120b\u121d", "\U0001f642\ufe0f"]  # fmt: skip
+             "\u0645\u0631\u062d\u0628\u0627 \u200f\u060c", "\u4f60\u597d\u3002",
+             "\u1230\u120b\u121d", "\U0001f642\ufe0f"]  # fmt: skip
     for text in usual:
         assert not odd(text), text
 
@@ -200,3 +201,23 @@ def test_a_reader_that_ends_early_is_no_error() -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}, check=True,
     )  # fmt: skip
     assert done.stdout == "\u4f60\u597d 0\n".encode() and done.stderr == b"status 0\n"
+
+
+# ---------------------------------------------------------------- what other libraries say
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Weights only load failed. This file can still be loaded", "re-running with `weights_only` set to False",
+     "pass trust_remote_code=True", "set KMP_DUPLICATE_LIB_OK=TRUE", "loaded with allow_pickle=True"],
+)  # fmt: skip
+def test_unsafe_advice_of_others_is_not_passed_on(said: str) -> None:
+    assert said.split()[-1] not in reason(ValueError(said)) and "could be code" in reason(ValueError(said))
+
+
+def test_other_reasons_are_one_short_line() -> None:
+    assert (
+        reason(ValueError("a\nb")) == "a b"
+        and reason(KeyError()) == "KeyError"
+        and len(reason(OSError("x" * 999))) == 200
+    )
