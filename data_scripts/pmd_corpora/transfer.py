@@ -102,8 +102,6 @@ def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -
             start = 0
             discard(path)  # before the new .part.json is written, which must not describe the old bytes
             write_json(beside(path, ".part.json"), seen)
-        if (total or 0) > LARGEST:
-            raise Failed(f"the server announces {total:,} bytes, and no file that we know has more than {LARGEST:,}")
         with tqdm(
             total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None if show else True
         ) as bar:  # fmt: skip  (None: on a terminal only)
@@ -225,6 +223,8 @@ def _total(response: Any, remote: Remote) -> int | None:
     total = int(length) if length.isdecimal() else None
     if total is None and not response.chunked and remote.size is None and not remote.sha256:
         raise Failed("the server does not say how long the file is, so a file cut short would look complete")
+    if total is not None and remote.size is None and total > LARGEST:
+        raise Failed(f"the server announces {total:,} bytes, and no file that we know has more than {LARGEST:,}")
     if None not in (total, remote.size) and total != remote.size:
         raise Failed(f"expected {remote.size:,} bytes, the server has {total:,}")
     return total

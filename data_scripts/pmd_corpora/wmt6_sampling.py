@@ -53,28 +53,42 @@ class _Remote(HfFileSystemFile):
         return self._url
 
     def _fetch_range(self, start: int, end: int) -> bytes:
+        for attempt in range(RETRIES + 1):
+            data, status, broken = self._bytes(start, end)
+            if broken is None:
+                break
+            if attempt == RETRIES:
+                raise broken
+            time.sleep(WAIT * 2**attempt)
+        if len(data) != end - start:
+            came = f"{len(data):,}" if len(data) < end - start else "more"
+            raise UserError(
+                f"{self._url}: we asked for {end - start:,} bytes, and {came} came (status {status}). Is there "
+                "a proxy or a login page in between? Run the command again later."
+            )
+        return bytes(data)
+
+    def _bytes(self, start: int, end: int) -> tuple[bytearray, int, HTTPError | None]:
+        """What one connection brings, at most a piece more than asked for; its status; what broke it off."""
         headers = {**build_hf_headers(), "Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
         data, last = bytearray(), time.monotonic() + PATIENCE + (end - start) / LEAST_RATE
         with http_stream_backoff("GET", self._url, headers=headers, timeout=TIMEOUT, max_retries=RETRIES,
                                  base_wait_time=WAIT) as answer:  # fmt: skip
-            if answer.status_code >= 400:
-                answer.read()
-            hf_raise_for_status(answer)
-            for piece in answer.iter_bytes(_PIECE):
-                data += piece
-                if time.monotonic() > last:
-                    raise UserError(
-                        f"{self._url}: slower than {LEAST_RATE:,} bytes a second. Run the command again later."
-                    )
-                if len(data) > end - start:  # whatever follows, it is not what we asked for
-                    break
-        if len(data) != end - start:
-            came = f"{len(data):,}" if len(data) < end - start else "more"
-            raise UserError(
-                f"{self._url}: we asked for {end - start:,} bytes, and {came} came (status {answer.status_code}). Is "
-                "there a proxy or a login page in between? Run the command again later."
-            )
-        return bytes(data)
+            try:
+                if answer.status_code >= 400:
+                    answer.read()
+                hf_raise_for_status(answer)
+                for piece in answer.iter_bytes(_PIECE):
+                    data += piece
+                    if time.monotonic() > last:
+                        raise UserError(f"{self._url}: slower than {LEAST_RATE:,} bytes a second. Run it again later.")
+                    if len(data) > end - start:
+                        break
+            except HfHubHTTPError:
+                raise
+            except HTTPError as error:  # http_stream_backoff cannot begin again once the body has begun
+                return data, answer.status_code, error
+        return data, answer.status_code, None
 
 
 class Hub:
