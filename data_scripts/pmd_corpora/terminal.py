@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -16,7 +17,9 @@ class _Heard(io.FileIO):
     def write(self, data: Any) -> int:
         try:
             return super().write(data) or 0
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EINVAL):  # Windows says EINVAL
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             return memoryview(data).nbytes
 
