@@ -26,6 +26,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lessons.execution import KERNELSPEC, CellFailed, code_outputs, lesson_folder, run, stderr_texts, tags
+from pmd_corpora.terminal import terminal
 
 LESSONS = Path(__file__).resolve().parent
 SECONDS_PER_CELL = 1800
@@ -212,4 +213,5 @@ def main(argv: list[str] | None = None, lessons: Path = LESSONS) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with terminal():
+        sys.exit(main())

@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 
 from lessons.build import LESSONS, LessonError, load, sources
 from lessons.execution import lesson_folder, tags
+from pmd_corpora.terminal import terminal
 
 _POINTS = re.compile(r"points:(\d+)")
 # The stub is the one that lessons.build writes, so a released notebook is the learner's notebook, graded cells apart.
@@ -134,4 +135,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with terminal():
+        sys.exit(main())

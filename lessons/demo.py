@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 
 from lessons.build import tidy
 from lessons.execution import CellFailed, Figure, figures, indented, lesson_folder, result_tables, run
+from pmd_corpora.terminal import terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 # The page template of nbconvert leaves out the text alternative of a figure; ours keeps it.
@@ -105,4 +106,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with terminal():
+        sys.exit(main())

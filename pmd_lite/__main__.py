@@ -2,7 +2,9 @@
 
 import sys
 
+from pmd_corpora.terminal import terminal
 from pmd_lite.cli.arguments import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with terminal():
+        sys.exit(main())

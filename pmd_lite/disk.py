@@ -64,9 +64,7 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
     Raises UserError when `out` exists and `replace` is false, or for what the file system refuses.
     """
     if out.exists() and not replace:
-        raise UserError(
-            f"{out} exists, but a new directory is to be written: choose another one, or remove this one"
-        )
+        raise UserError(f"{out} exists, but a new directory is to be written: choose another one, or remove this one")
     part, old = (out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.{kind}") for kind in ("part", "old"))
     try:
         with explained(out, then):
@@ -113,11 +111,8 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if not folder and error.errno not in (
-            errno.EINVAL,
-            errno.ENOTSUP,
-            errno.EBADF,
-        ):  # this file system cannot flush
+        cannot_flush = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+        if not folder and error.errno not in cannot_flush:
             raise
 
 
@@ -147,7 +142,8 @@ def remove(path: Path) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON with `write_atomic`."""
-    write_atomic(path, lambda p: p.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"))
+    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    write_atomic(path, lambda p: p.write_text(text, encoding="utf-8", newline="\n"))
 
 
 class Record(dict[str, Any]):

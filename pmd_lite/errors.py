@@ -1,6 +1,7 @@
 """The one exception a user is meant to read, and words for its messages."""
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterable
 
@@ -17,6 +18,14 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A question with the nearest known name, for an unknown one; "" when none is near."""
     near = difflib.get_close_matches(name[:80], list(known), 1, cutoff) if isinstance(name, str) else []
     return f"did you mean {near[0]!r}? " if near else ""
+
+
+def reason(error: BaseException) -> str:
+    """What another library says about its error, in one short line; none of its advice that would run foreign code."""
+    said = " ".join(str(error).split())
+    if re.search(r"weights_only|weights only|pickle|trust_remote_code|KMP_DUPLICATE_LIB_OK", said, re.IGNORECASE):
+        return f"{type(error).__name__}: it holds, or needs, more than numbers, and that could be code. Do not run it"
+    return said[:200] or type(error).__name__
 
 
 def shown(value: object) -> str:

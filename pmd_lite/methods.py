@@ -118,7 +118,7 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         check_sampler(specification)
     alone = len(row.samplers) == 1
     if not samplers or (alone and len(samplers) != 1):
-        raise UserError(f"{name} takes {len(row.samplers)} sampler(s), not {len(samplers)}")
+        raise UserError(f"{name} takes {len(row.samplers)} sampler(s), not {len(samplers)}: name as many")
     if not alone and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
     return replace(row, samplers=tuple(samplers))

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -28,6 +27,7 @@ from pmd_lite.api import load_corpus, train
 from pmd_lite.config import Config, check_number
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
+from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import Interrupted
 
@@ -58,9 +58,13 @@ def launch(
         with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(
                 min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
-                rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
-                local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
+                rdzv_endpoint=str(Path(logs) / "agent"), rdzv_configs={"store_type": "file"}, max_restarts=0,
+                start_method="spawn", monitor_interval=0.2, local_addr="localhost",
+                logs_specs=DefaultLogsSpecs(log_dir=logs),
             )  # fmt: skip
+            # torch's TCP store would listen on every interface, and runs what it receives. A file does not.
+            os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+            job["store"] = str(Path(logs) / "ranks")
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
     except SignalException as error:  # the launcher has passed the signal on and given the processes 30 seconds
         stopped = Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
@@ -79,6 +83,9 @@ def launch(
 def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
     """The work of one process; returns the run directory."""
     torch.set_num_threads(threads)
+    os.environ[STORE] = job.pop("store")
+    if sys.platform != "win32":  # gloo listens where this machine alone can reach it
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     corpus = load_corpus(job.pop("corpus"), **corpus_options)
     try:
         return str(train(corpus, **job).path)
@@ -139,12 +146,6 @@ def _said(error: ChildFailedError) -> tuple[int, str]:
     """The number of the process that failed first, and the last line of its message."""
     rank, failure = error.get_first_failure()
     return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def _reason(message: Any) -> str:

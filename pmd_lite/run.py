@@ -13,6 +13,7 @@ import torch
 
 from pmd_lite.config import BEAM, Config, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
@@ -197,7 +198,7 @@ class Run:
         self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None,
         model: Transformer | None = None,
     ) -> list[str]:  # fmt: skip
-        """Translate sentences of `pair` ("fr-en"), in their order; an empty sentence stays empty.
+        """Translate sentences of `pair` ("fr-en"), in their order; a blank sentence stays empty.
 
         Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
         """
@@ -208,16 +209,14 @@ class Run:
         if beam is not None:
             check_number("beam", beam, int, *BEAM)
         model, train = model or self.model(student), self.config.train
-        rows = [i for i, text in enumerate(sentences) if text.strip()]
+        rows = [i for i, text in enumerate(sentences) if not is_blank(text)]
         sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
         translated = translate_ids(
             model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
-        out = [""] * len(sentences)
-        for i, text in zip(rows, translated, strict=True):
-            out[i] = text
-        return out
+        found = dict(zip(rows, translated, strict=True))
+        return [found.get(i, "") for i in range(len(sentences))]
 
     def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
         """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.exchange.export.export`."""

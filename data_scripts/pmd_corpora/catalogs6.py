@@ -18,6 +18,7 @@ from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.catalog_sources import LANGUAGES, Package, choose_sources, read_package
 from pmd_corpora.cleaning import REASONS, clean_pair, paragraphs, sentence_key
 from pmd_corpora.clusters import Cut, Pair, cut_corpus
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
@@ -257,4 +258,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

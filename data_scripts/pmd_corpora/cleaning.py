@@ -13,6 +13,8 @@ import re
 import unicodedata
 from typing import Literal, get_args
 
+from pmd_lite.data.text import UNSEEN
+
 Reason = Literal["length", "placeholder", "code", "same text", "script", "ratio", "numbers", "untranslated"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
@@ -61,6 +63,20 @@ _NOT_LATIN = re.compile("[^\\W\\d_\x00-\u024f\u1e00-\u1eff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _NUMBER = re.compile(r"\d+")
+
+
+class _Keys(dict[int, str]):
+    """What each character adds to a `sentence_key`, by its code; filled in when a character is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        letter, kind, place = chr(code), unicodedata.category(chr(code))[0], unicodedata.combining(chr(code))
+        optional = 10 <= place <= 36 or place >= 200  # combining classes: points of Hebrew and Arabic, and accents
+        kept = kind == "L" or (kind == "M" and not optional)
+        self[code] = "0" if kind == "N" else letter if kept else ""
+        return self[code]
+
+
+_KEYS = _Keys({ord("\u0131"): "i", ord("\u0640"): ""})  # dotless i is "I" too; tatweel only stretches a word
 
 
 def plain(text: str, lang: str) -> str:
@@ -128,11 +144,14 @@ def paragraphs(english: str, foreign: str) -> list[tuple[str, str]]:
 def sentence_key(text: str) -> str:
     """What two lines must share to count as the same sentence: the letters in lower case, and every number as "0".
 
-    Case, punctuation and values of numbers do not make a new sentence: "Phase 1 power" and "phase 2 power." are one.
+    Case, punctuation, spaces, invisible characters, values of numbers and the form of Unicode (NFC, NFD, wide letters)
+    do not make a new sentence: "Phase 1 power" and "phase 2-power." are one. Nor do marks that writers may leave out:
+    accents (capital letters often lack them) and the vowel points of Arabic and Hebrew. The vowel signs of Devanagari,
+    Thai and other scripts count as letters. A text without any letter is its own key.
     """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    words = re.findall(r"[^\W\d_]+|\d+", folded)
-    return " ".join("0" if word[0].isdigit() else word for word in words)
+    folded = unicodedata.normalize("NFKD", UNSEEN.sub("", text).casefold()).casefold()
+    key = re.sub("0+", "0", folded.translate(_KEYS))
+    return key or folded
 
 
 def _in_script(text: str, lang: str) -> bool:

@@ -10,9 +10,11 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from pmd_corpora.cleaning import sentence_key
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
 
@@ -82,6 +84,28 @@ def cut_corpus(pairs: Mapping[str, Sequence[Pair]], train: Mapping[str, int], va
                 "Read more packages, or ask for smaller sets."
             )
     return Cut(texts, common is not None, available)
+
+
+def near_copies(corpus: Corpus) -> list[str]:
+    """Notes on training text with a line that is a held-out line of the same language, or a near-copy of one.
+
+    A note names the first such line of a pair and counts them; `sentence_key` decides which lines are equal.
+    """
+    held: dict[str, set[str]] = defaultdict(set)
+    for pair in corpus.pairs:
+        for row in chain(corpus.valid[pair], corpus.test[pair]):
+            for language, line in zip(pair.split("-"), row, strict=True):
+                held[language].add(sentence_key(line))
+    notes = []
+    for pair in corpus.pairs:
+        text, sets = corpus.train[pair], [held[language] for language in pair.split("-")]
+        found = [
+            n for n, row in enumerate(text) if any(sentence_key(line) in of for line, of in zip(row, sets, strict=True))
+        ]
+        if found:
+            what = f"{len(found):,} training pairs have a line of valid or test, or one that differs only in case"
+            notes.append(f"{text.where(found[0])}: {what}, punctuation, spaces or numbers. Remove them from train.")
+    return notes
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Your own parallel text as a checked corpus directory, from either of:
 
-* a directory with train, valid and test, in any form load_corpus reads (.tsv, plain pairs of files, .gz);
+* a directory with train, valid and test, in any form load_corpus reads (.tsv, plain pairs of files, .gz); a note says
+  how many training pairs hold a held-out line or a near-copy of one;
 * files that are not split yet: one .tsv for each pair, named after it (all.fr-en.tsv.gz); two plain files, source first
   (all.fr all.en); translation memories (.tmx, .tmx.gz); Moses zips (fr-en.txt.zip, as OPUS has them). They are split by
   cluster (pmd_corpora.clusters): no held-out line, nor a near-copy, is trained on. Pairs that share enough lines
@@ -17,8 +18,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from pmd_corpora.clusters import Pair, cut_corpus
+from pmd_corpora.clusters import Pair, cut_corpus, near_copies
 from pmd_corpora.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.reading import checked_pair
 from pmd_lite.errors import UserError
@@ -55,6 +57,7 @@ def build(
         corpus = load_corpus(inputs[0])
         for pair in corpus.pairs:
             notes += check_sides(corpus.train[pair], pair, corpus.train[pair].name)
+        notes += near_copies(corpus)
     else:
         if valid < 1 or test < 1:
             raise UserError(f"valid={valid}, test={test}: both must be 1 or more sentence pairs.")
@@ -169,4 +172,5 @@ def _split(texts: Mapping[str, Rows], valid: int, test: int, seed: int) -> Corpu
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

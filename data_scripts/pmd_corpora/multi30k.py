@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +19,10 @@ from pmd_corpora.archives import text_lines
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.fetch import Remote, fetch
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
+from pmd_lite.data.text import CONTROL, is_blank
 from pmd_lite.errors import UserError
 
 SIZES = {"fr": 16_000, "de": 8_000, "cs": 2_000}  # training pairs; also the order in which pairs take their captions
@@ -33,15 +34,17 @@ _ADDRESSES = (
     "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw",
     "https://github.com/multi30k/dataset/raw/master/data/task1/raw",
 )
-# The repository publishes no checksums; fetch() remembers those of the first download.
 REMOTES = tuple(
-    Remote(tuple(f"{address}/{stem}.{lang}.gz" for address in _ADDRESSES), f"{stem}.{lang}.gz")
+    Remote(
+        tuple(f"{address}/{stem}.{lang}.gz" for address in _ADDRESSES),
+        f"{stem}.{lang}.gz",
+        unpinned="the repository publishes no checksums, and we know no commit of it to pin",
+    )
     for stem in FILES.values()
     for lang in LANGUAGES
 )
 LICENCE = "CC BY-NC-SA 4.0, captions of Flickr30K images: research use, no redistribution"
 SOURCE = "Multi30k, Elliott et al. 2016 (github.com/multi30k/dataset, data/task1/raw)"
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what load_corpus refuses inside a sentence
 
 Caption = dict[str, str]  # language -> the caption of one image
 
@@ -110,7 +113,7 @@ def read_captions(folder: Path, split: str) -> list[Caption]:
     captions = []
     for number, row in enumerate(zip(*columns.values(), strict=True), 1):
         caption = dict(zip(LANGUAGES, row, strict=True))
-        blank = [lang for lang in LANGUAGES if not caption[lang].strip()]
+        blank = [lang for lang in LANGUAGES if is_blank(caption[lang])]
         if not blank:
             captions.append(caption)
         elif split == "train":
@@ -184,7 +187,7 @@ def _find(folder: Path, name: str) -> Path:
 
 def _lines(path: Path) -> list[str]:
     with path.open("rb") as stream:
-        return [_CONTROL.sub(" ", line) for line in text_lines(stream, str(path))]
+        return [CONTROL.sub(" ", line.replace("\t", " ")) for line in text_lines(stream, str(path))]
 
 
 def _say(line: str) -> None:
@@ -192,4 +195,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

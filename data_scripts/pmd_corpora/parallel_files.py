@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from xml.parsers import expat
 
 from pmd_corpora.archives import members, open_member, text_lines
 from pmd_lite.data.checks import LONGEST
+from pmd_lite.data.text import is_blank
 from pmd_lite.errors import UserError
 
 Rows = list[tuple[str, str]]
@@ -68,8 +68,8 @@ def read_text(*files: Path) -> Rows:
         _same_length([str(file) for file in files], src, trg)
         rows = [list(sides) for sides in zip(src, trg, strict=True)]
     for number, row in enumerate(rows, 1):
-        if len(row) != 2 or not all(side.strip() for side in row):
-            file = files[0] if len(files) == 1 or not row[0].strip() else files[1]
+        if len(row) != 2 or any(map(is_blank, row)):
+            file = files[0] if len(files) == 1 or is_blank(row[0]) else files[1]
             what = "no `source TAB target` with text on both sides" if len(files) == 1 else "a blank line"
             raise UserError(f"{file}:{number}: {what}. Repair the line, or remove it (on both sides).")
     return [(row[0].strip(), row[1].strip()) for row in rows]
@@ -262,7 +262,7 @@ def _usable(where: str, rows: Iterable[tuple[str, str]]) -> tuple[Rows, list[str
     kept: Rows = []
     skipped: Counter[str] = Counter()
     for row in rows:
-        if not all(any(unicodedata.category(char)[0] not in "CZ" for char in side) for side in row):
+        if any(map(is_blank, row)):
             skipped["without text on one side"] += 1
         elif max(map(len, row)) > LONGEST:
             skipped[f"over {LONGEST:,} characters long"] += 1

@@ -37,6 +37,7 @@ from pmd_corpora.clusters import Cut, Pair, cut_corpus
 from pmd_corpora.fetch import Offline, Remote, fetch
 from pmd_corpora.parallel_files import one_line
 from pmd_corpora.tatoeba_files import LANGUAGES, Files
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.errors import UserError
@@ -47,6 +48,7 @@ EASY = {"fr": 16_000, "de": 8_000, "zh": 3_000, "tr": 1_200, "ro": 500, "et": 15
 WORDS, EASY_WORDS = (3, 14), (3, 8)  # English words of a line
 VOCABULARY = 1_000  # commonest English words; the easy lines have no others
 
+UNPINNED = "Tatoeba writes these files anew each week, and keeps no old ones"
 ADDRESSES = ("https://downloads.tatoeba.org/exports/per_language",)
 CREDITS = "attributions.txt.gz"
 _COMMA = str.maketrans("\u015e\u015f\u0162\u0163", "\u0218\u0219\u021a\u021b")  # Romanian, as in cleaning.py
@@ -223,7 +225,7 @@ def _fetch_all(langs: Sequence[str], out: Path) -> Path:
     for code in (LANGUAGES[lang] for lang in langs):
         names += [f"{code}/{code}_sentences.tsv.bz2", f"{code}/{code}-eng_links.tsv.bz2"]
     for number, name in enumerate(names, 1):
-        remote = Remote(tuple(f"{address}/{name}" for address in ADDRESSES), name.partition("/")[2])
+        remote = Remote(tuple(f"{address}/{name}" for address in ADDRESSES), name.partition("/")[2], unpinned=UNPINNED)
         _say(f"[{number}/{len(names)}] {remote.name}")
         try:
             fetch(remote, folder)
@@ -296,4 +298,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

@@ -31,8 +31,10 @@ from typing import Literal
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.ted_sources import Cells, download, read_split
+from pmd_corpora.terminal import terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
+from pmd_lite.data.text import CONTROL, is_blank
 from pmd_lite.errors import UserError
 
 Rows = list[tuple[str, str]]  # (foreign, English)
@@ -67,7 +69,6 @@ SOURCE = (
     "comparable with sacreBLEU on detokenised text"
 )
 _MISSING = ("__NULL__", "_ _ NULL _ _")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what load_corpus refuses inside a sentence
 
 
 @dataclass
@@ -145,8 +146,8 @@ def collect(rows: Iterable[Cells], codes: Sequence[str]) -> Found:
             foreign = cells.get(code)
             if english is None or foreign is None or _is_missing(english) or _is_missing(foreign):
                 continue
-            pair = _CONTROL.sub(" ", foreign), _CONTROL.sub(" ", english)
-            if not (pair[0].strip() and pair[1].strip()):
+            pair = _plain(foreign), _plain(english)
+            if any(map(is_blank, pair)):
                 found.notes[f"{code} pairs with a blank side left out"] += 1
                 continue
             if pair != (foreign, english):
@@ -155,6 +156,11 @@ def collect(rows: Iterable[Cells], codes: Sequence[str]) -> Found:
                 found.notes[f"{code} pairs with the word NULL kept (the corpus' own reader drops them)"] += 1
             found.pairs[code].append(pair)
     return found
+
+
+def _plain(text: str) -> str:
+    """The text with a space for every tab, line end and other character that load_corpus refuses."""
+    return CONTROL.sub(" ", re.sub(r"[\t\n]", " ", text))
 
 
 def differences(found: Mapping[str, Found], which: str) -> list[str]:
@@ -233,4 +239,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

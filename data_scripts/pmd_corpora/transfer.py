@@ -5,12 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tqdm import tqdm
@@ -23,6 +26,9 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 _HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)\b", re.IGNORECASE)
 _PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zip")
 _BUSY = (408, 425, 429)  # beside 5xx: the same request may be granted later
+LEAST_RATE = 1_000  # bytes a second; a slower server would take days
+PATIENCE = 60.0  # seconds over which the rate is measured
+LARGEST = 1 << 34  # bytes of a file whose size we do not know; no corpus here is near it
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Remote:
     """Bytes."""
     sha256: str | None = None
     """In hex."""
+    unpinned: str = ""
+    """Why there is no sha256: then that of the first download is stored, and decides about every later one."""
 
 
 class Failed(Exception):
@@ -81,7 +89,8 @@ def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -
         strong = not str(known.get("etag", "")).startswith("W/") and known.get("etag")
         if validator := strong or known.get("modified"):
             headers["If-Range"] = validator  # a changed file then comes from its beginning, with status 200
-    with _open(urllib.request.Request(url, headers=headers), remote, timeout) as response:
+    request = urllib.request.Request(url, headers=headers)
+    with _Watch() as watch, _open(request, remote, timeout, watch) as response:
         more = response.status == 206
         total = _resumed_total(response, start) if more else _total(response, remote)
         tags = {key: response.headers.get(name, "") for key, name in (("etag", "ETag"), ("modified", "Last-Modified"))}
@@ -93,7 +102,14 @@ def transfer(url: str, remote: Remote, path: Path, show: bool, timeout: float) -
             start = 0
             discard(path)  # before the new .part.json is written, which must not describe the old bytes
             write_json(beside(path, ".part.json"), seen)
-        _copy(first, response, part, start, total, show)
+        with tqdm(
+            total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None if show else True
+        ) as bar:  # fmt: skip  (None: on a terminal only)
+            try:
+                _copy(first, response, part, start, total, LARGEST if remote.size is None else remote.size, watch, bar)
+            except Failed:
+                discard(path)  # these bytes belong to another file
+                raise
 
 
 def unsafe(url: str, remote: Remote) -> str:
@@ -104,6 +120,65 @@ def unsafe(url: str, remote: Remote) -> str:
     if parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOCAL or remote.sha256)):
         return ""
     return "only https is used, or http where the sha256 is known"
+
+
+class _Watch:
+    """Ends a connection over which fewer than LEAST_RATE bytes a second come, and raises Failed at the end of `with`.
+
+    A timeout counts silence only: a server that sends one byte each second would keep us for ever.
+    """
+
+    def __init__(self) -> None:
+        self.came = 0  # bytes of the body
+        self.socket: socket.socket | None = None
+        self.slow, self._done = False, threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._look, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._done.set()
+        if self.slow:
+            raise Failed(f"slower than {LEAST_RATE:,} bytes a second for {PATIENCE:g} seconds") from error
+
+    def _look(self) -> None:
+        before = 0
+        while not self._done.wait(PATIENCE):
+            if self.came - before < LEAST_RATE * PATIENCE and self.socket:
+                self.slow = True
+                with suppress(OSError):
+                    socket.socket.shutdown(self.socket, socket.SHUT_RDWR)  # wakes whoever waits for its bytes
+            before = self.came
+
+    def connection(self, kind: type[http.client.HTTPConnection]) -> Any:
+        """The class of connections of this kind that tell the watch their socket."""
+        watch = self
+
+        class Watched(kind):  # type: ignore[misc, valid-type]
+            def connect(self) -> None:
+                super().connect()
+                watch.socket = self.sock
+
+        return Watched
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def http_open(self, req: Any) -> Any:
+        return self.do_open(self.watch.connection(http.client.HTTPConnection), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__(context=ssl.create_default_context())
+        self.watch = watch
+
+    def https_open(self, req: Any) -> Any:
+        return self.do_open(self.watch.connection(http.client.HTTPSConnection), req, context=self._context)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -118,9 +193,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _open(request: urllib.request.Request, remote: Remote, timeout: float) -> Any:
+def _open(request: urllib.request.Request, remote: Remote, timeout: float, watch: _Watch) -> Any:
     """The response of a server that has the file, or Failed or Broken."""
-    handlers: list[urllib.request.BaseHandler] = [_Redirects(remote)]
+    handlers: list[urllib.request.BaseHandler] = [_Redirects(remote), _Http(watch), _Https(watch)]
     if urlsplit(request.full_url).hostname in _LOCAL:
         handlers.append(urllib.request.ProxyHandler({}))  # this machine is not behind its own proxy
     try:
@@ -148,6 +223,8 @@ def _total(response: Any, remote: Remote) -> int | None:
     total = int(length) if length.isdecimal() else None
     if total is None and not response.chunked and remote.size is None and not remote.sha256:
         raise Failed("the server does not say how long the file is, so a file cut short would look complete")
+    if total is not None and remote.size is None and total > LARGEST:
+        raise Failed(f"the server announces {total:,} bytes, and no file that we know has more than {LARGEST:,}")
     if None not in (total, remote.size) and total != remote.size:
         raise Failed(f"expected {remote.size:,} bytes, the server has {total:,}")
     return total
@@ -185,19 +262,22 @@ def _receive(response: Any, most: int, whole: bool = False) -> bytes:
         raise Broken(_why(error)) from error
 
 
-def _copy(chunk: bytes, response: Any, part: Path, start: int, total: int | None, show: bool) -> None:
-    """Append the first bytes, and all that follow, to name.part."""
-    have, silent = start, None if show else True  # None: tqdm shows the bar on a terminal only
-    with (
-        open(part, "ab") as file,
-        tqdm(total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=silent) as bar,
-    ):
+def _copy(
+    chunk: bytes, response: Any, part: Path, start: int, total: int | None, most: int, watch: _Watch, bar: Any
+) -> None:
+    """Append the first bytes, and all that follow, to name.part. Raises Failed for more than `most` bytes."""
+    have = start
+    with open(part, "ab") as file:
         while chunk:
-            file.write(chunk)
             have += len(chunk)
+            if have > most:
+                raise Failed(f"expected {most:,} bytes at most, and the server sends more")
+            file.write(chunk)
+            watch.came += len(chunk)
             bar.update(len(chunk))
-            most = _CHUNK if total is None else min(_CHUNK, total - have)  # some servers do not close at the end
-            chunk = _receive(response, most) if most else b""
+            # Some servers do not close at the end. Without a length, one byte more tells that the server goes on.
+            room = (most + 1 if total is None else total) - have
+            chunk = _receive(response, min(_CHUNK, room)) if room else b""
     if total is not None and have < total:
         raise Broken(f"cut off after {have:,} of {total:,} bytes")
 

@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout  # installed with torch; a lock ends with
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.cleaning import sentence_key
+from pmd_corpora.terminal import terminal
 from pmd_corpora.wmt6_cleaning import VERSION, normalise
 from pmd_corpora.wmt6_report import MADE_BY, MARK, REPORT, attribution, table
 from pmd_lite.data.checks import read_manifest
@@ -280,4 +281,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with terminal():
+        raise SystemExit(main())

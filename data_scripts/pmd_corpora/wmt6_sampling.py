@@ -9,6 +9,7 @@ The loading scripts of old tutorials are no longer on the Hub.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,15 +23,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from huggingface_hub import HfApi, HfFileSystem, HfFileSystemFile, constants, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_stream_backoff
 
 from pmd_corpora.fetch import Offline
+from pmd_corpora.transfer import LEAST_RATE, PATIENCE
 from pmd_lite.disk import write_atomic
 from pmd_lite.errors import UserError
 
 COLUMN = "translation"  # a struct with one text for each language
 FIRST_TIMEOUT, TIMEOUT = 10.0, 30.0  # seconds without an answer: of the first request, and of all others
 RETRIES, WAIT = 3, 0.5  # retries of one request that breaks off; seconds before the first one, doubled each time
+_PIECE = 1 << 16  # bytes that are taken from the network at a time, at most
 _GOLDEN = (5**0.5 - 1) / 2
 _ROWS = 4096  # rows that are Python strings at one time
 _INSTEAD = (
@@ -50,16 +53,42 @@ class _Remote(HfFileSystemFile):
         return self._url
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        headers = {**build_hf_headers(), "Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
-        answer = http_backoff("GET", self._url, headers=headers, timeout=TIMEOUT, max_retries=RETRIES,
-                              base_wait_time=WAIT)  # fmt: skip
-        hf_raise_for_status(answer)
-        if len(answer.content) != end - start:
+        for attempt in range(RETRIES + 1):
+            data, status, broken = self._bytes(start, end)
+            if broken is None:
+                break
+            if attempt == RETRIES:
+                raise broken
+            time.sleep(WAIT * 2**attempt)
+        if len(data) != end - start:
+            came = f"{len(data):,}" if len(data) < end - start else "more"
             raise UserError(
-                f"{self._url}: we asked for {end - start:,} bytes, and {len(answer.content):,} came (status "
-                f"{answer.status_code}). Is there a proxy or a login page in between? Run the command again later."
+                f"{self._url}: we asked for {end - start:,} bytes, and {came} came (status {status}). Is there "
+                "a proxy or a login page in between? Run the command again later."
             )
-        return answer.content
+        return bytes(data)
+
+    def _bytes(self, start: int, end: int) -> tuple[bytearray, int, HTTPError | None]:
+        """What one connection brings, at most a piece more than asked for; its status; what broke it off."""
+        headers = {**build_hf_headers(), "Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
+        data, last = bytearray(), time.monotonic() + PATIENCE + (end - start) / LEAST_RATE
+        with http_stream_backoff("GET", self._url, headers=headers, timeout=TIMEOUT, max_retries=RETRIES,
+                                 base_wait_time=WAIT) as answer:  # fmt: skip
+            try:
+                if answer.status_code >= 400:
+                    answer.read()
+                hf_raise_for_status(answer)
+                for piece in answer.iter_bytes(_PIECE):
+                    data += piece
+                    if time.monotonic() > last:
+                        raise UserError(f"{self._url}: slower than {LEAST_RATE:,} bytes a second. Run it again later.")
+                    if len(data) > end - start:
+                        break
+            except HfHubHTTPError:
+                raise
+            except HTTPError as error:  # http_stream_backoff cannot begin again once the body has begun
+                return data, answer.status_code, error
+        return data, answer.status_code, None
 
 
 class Hub:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pmd_corpora.terminal import terminal
+
 
 @dataclass(frozen=True)
 class Departure:
@@ -175,4 +177,5 @@ def to_markdown() -> str:
 
 
 if __name__ == "__main__":
-    print(to_markdown())
+    with terminal():
+        print(to_markdown())

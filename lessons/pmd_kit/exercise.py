@@ -18,6 +18,7 @@ import numpy as np
 
 from pmd_kit.slips import difference, direction, general_slip
 from pmd_kit.values import plain, same, short
+from pmd_lite.data.text import is_blank
 from pmd_lite.errors import UserError
 from pmd_lite.training.snapshot import differences
 
@@ -64,7 +65,7 @@ def personal(student: str, exercise: str = "") -> np.random.Generator:
 
     Raises UserError for an empty name.
     """
-    if not student.strip():
+    if is_blank(student):
         raise UserError('student is empty: write your name or number between the quotes, student = "..."')
     digest = hashlib.sha256(f"{student.strip().casefold()}\n{exercise}".encode()).digest()
     return np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from pmd_corpora.terminal import terminal
 from pmd_lite.evaluation.tables import Table
 
 
@@ -100,4 +101,5 @@ def notation_page() -> str:
 
 
 if __name__ == "__main__":
-    print(notation_page(), end="")
+    with terminal():
+        print(notation_page(), end="")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from pmd_corpora.archives import text_lines
 from pmd_lite import api
 from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.config import Tokenize
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import UNK
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.score_tables import score_table
 from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
@@ -33,18 +36,18 @@ def translate(
     Args:
         run: run directory.
         pair: a language pair of the run, such as fr-en.
-        file: text file in UTF-8; without it, standard input.
+        file: text file in UTF-8, also packed (.gz); without it, standard input.
         student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
         beam: beam width; 1 is greedy.
     """
-    try:
-        text = file.read_text(encoding="utf-8") if file else sys.stdin.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({error})") from None
-    lines = text.removesuffix("\n").split("\n") if text else []
-    trained = Run(run)
-    for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam):
-        print(line)
+    trained, where = Run(run), str(file or "standard input")
+    with file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream:
+        lines = list(text_lines(stream, where))
+    translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam)
+    if strange := [n for n, line in enumerate(lines, 1) if UNK in trained.tokenizer.encode_src(line, pair)]:
+        print(f"note: {where}:{strange[0]}: {len(strange):,} lines hold characters unknown to the tokenizer. Is the "
+              "text in the script and the form of Unicode (NFC) of the training text?", file=sys.stderr)  # fmt: skip
+    print(*translated, sep="\n", end="\n" if translated else "")
 
 
 def _counted_from_0(run: Run, student: int) -> int:

@@ -108,7 +108,7 @@ class _Plan:
         if not texts or not self.seeds:
             raise UserError("compare takes at least one method and one seed")
         if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
-            raise UserError("a method or a seed is named twice")
+            raise UserError("a method or a seed is named twice; name each of them once")
         check_number("workers", self.workers, int, 1, 10_000)
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is not one of the methods: {', '.join(texts)}")

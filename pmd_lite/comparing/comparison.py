@@ -256,8 +256,8 @@ class Comparison:
         write_json(files[0], self.summary())
         table = self.table().to_markdown() + "\n\n" + "".join(f"- {line}\n" for line in self.notes)
         costs = self.cost_table().to_markdown() + "\n"
-        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8"))
-        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8"))
+        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8", newline="\n"))
+        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8", newline="\n"))
         figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
                    "costs": self.plot_costs()}  # fmt: skip
         for name, figure in figures.items():

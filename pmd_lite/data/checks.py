@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, checked_pair, forget, spooled
+from pmd_lite.data.text import CONTROL, UNSEEN, is_blank, odd
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 
@@ -25,25 +26,12 @@ Texts = Mapping[str, ParallelText]  # pair -> text
 
 LONGEST = 10_000  # characters in one sentence; a longer one probably lost its line end
 
-# Contains every character that some tool takes for a line end: U+0085, U+2028, U+2029 and control characters.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# A side of only these looks blank: white space, soft hyphen, zero-width and direction marks.
-_UNSEEN = "".join(chr(c) for c in range(0x3001) if chr(c).isspace()) + "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")  # a run of letters, or one Han or kana character
+_EVERY = "".join(map(chr, (*range(0x80, 0xD800), *range(0xE000, 0x1E000), *range(0xE0000, 0xE1000))))
+_UNSEEN_STARTS = sorted({int.from_bytes(c.encode()[:2], "big") for c in "".join(UNSEEN.findall(_EVERY))})
 _ROWS = 1 << 16  # lines that are checked together
 _BUCKET = 1 << 18  # pairs whose hashes are sorted together
 _SAMPLE = 2_000  # lines of each pair that show which language is on which side
-
-
-def _unseen_starts() -> Bools:
-    """[65536] whether a side that begins with these two bytes can be blank (an empty side "begins" with TAB or LF)."""
-    table = np.zeros((256, 256), dtype=np.bool_)
-    for code in (character.encode() for character in _UNSEEN):
-        table[code[0], code[1] if len(code) > 1 else slice(None)] = True
-    return table.reshape(-1)
-
-
-_MAY_BE_BLANK = _unseen_starts()
 
 
 def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str]]:
@@ -56,7 +44,7 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
     sound = np.ones(len(flats[0].stops), dtype=np.bool_)
     warnings = []
     for flat in flats:
-        faults = list(_faults(flat, columns))
+        faults = list(_faults(flat, columns, warnings))
         if strict and faults:
             lines, message = min(faults, key=lambda fault: int(fault[0][0]))
             more = len(np.unique(np.concatenate([lines for lines, _ in faults]))) - 1
@@ -71,11 +59,11 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
     return sound, warnings
 
 
-def _faults(flat: Flat, columns: int) -> Iterator[tuple[Ints, str]]:
-    """For each kind of fault that occurs: its lines (from 0, ascending) and a message about the first one."""
+def _faults(flat: Flat, columns: int, warnings: list[str]) -> Iterator[tuple[Ints, str]]:
+    """For each kind of fault: its lines (from 0, ascending) and a message about the first; `warnings`: what is odd."""
     kinds: dict[str, list[Ints]] = {}
     first: dict[str, str] = {}
-    if len(control := _decode_all(flat)):
+    if len(control := _decode_all(flat, warnings)):
         yield control, _say_control(flat, int(control[0]))
     for at in range(0, len(flat.stops), _ROWS):
         for kind, lines, message in _faults_among(flat, columns, slice(at, at + _ROWS)):
@@ -111,9 +99,9 @@ def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, 
             yield f"{number} long", long + rows.start, what
 
 
-def _decode_all(flat: Flat) -> Ints:
-    """The lines with a control or line-separator character. Raises UserError for bytes that are not UTF-8."""
-    with_control = [np.zeros(0, dtype=np.int64)]
+def _decode_all(flat: Flat, warnings: list[str]) -> Ints:
+    """The lines with a control character; `warnings` gets what is odd. Raises UserError for what is not UTF-8."""
+    with_control, oddities = [np.zeros(0, dtype=np.int64)], dict[str, tuple[int, int]]()
     for first, block in flat.blocks():
         try:
             text = block.decode("utf-8")
@@ -124,9 +112,13 @@ def _decode_all(flat: Flat) -> Ints:
             cure = "It is gzip data: add .gz to its name" if packed else "Save the file as UTF-8 (it may be Latin-1)"
             what = f"byte {column} of the line, 0x{block[error.start]:02x}, is not UTF-8"
             raise UserError(f"{flat.name}:{line}: {what}. {cure}.") from error
-        if _CONTROL.search(text):
-            lines = (first + n for n, line in enumerate(text.split("\n")) if _CONTROL.search(line))
+        if CONTROL.search(text):
+            lines = (first + n for n, line in enumerate(text.split("\n")) if CONTROL.search(line))
             with_control.append(np.fromiter(lines, dtype=np.int64))
+        for what, rows in odd(text).items():
+            count, line = oddities.setdefault(what, (0, first + rows[0]))
+            oddities[what] = count + len(rows), line
+    warnings += [f"{flat.name}:{line + 1}: {count:,} lines {what}." for what, (count, line) in oddities.items()]
     return np.concatenate(with_control)
 
 
@@ -135,7 +127,7 @@ def _text(flat: Flat, start: int, stop: int) -> str:
 
 
 def _say_control(flat: Flat, line: int) -> str:
-    match = _CONTROL.search(_text(flat, int(flat.starts[line]), int(flat.stops[line])))
+    match = CONTROL.search(_text(flat, int(flat.starts[line]), int(flat.stops[line])))
     character = match[0] if match else ""
     if character == "\r":
         return "a carriage return in a file whose lines do not all end in CRLF. Save the file with LF line ends only."
@@ -153,9 +145,9 @@ def _say_columns(found: int, columns: int) -> str:
 
 
 def _blank(flat: Flat, starts: Ints, ends: Ints) -> Ints:
-    seconds = flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
-    maybe = np.flatnonzero(_MAY_BE_BLANK[flat.array[starts].astype(np.int64) << 8 | seconds])
-    blank = (i for i in maybe.tolist() if not _text(flat, int(starts[i]), int(ends[i])).strip(_UNSEEN))
+    first, second = flat.array[starts].astype(np.int64), flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
+    maybe = np.flatnonzero((first <= 32) | np.isin(first << 8 | second, _UNSEEN_STARTS))  # <= 32: also TAB and LF
+    blank = (i for i in maybe.tolist() if is_blank(_text(flat, int(starts[i]), int(ends[i]))))
     return np.fromiter(blank, dtype=np.int64)
 
 
@@ -176,6 +168,9 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
     warnings = []
     for pair, text in train.items():
         in_valid, in_test = _mix(*held_valid[pair]), _mix(*held_test[pair])
+        if len(both := np.flatnonzero(np.isin(in_valid, in_test))):
+            where = valid[pair].where(int(both[0]))
+            warnings.append(f"{where}: {len(both):,} pairs are in {test[pair].name} too. Remove them from one of both.")
         sources = [held_valid[pair][0], held_test[pair][0]]
         targets = [held_test[other][1] for other in test if other.split("-")[1] == pair.split("-")[1]]
         hits = [_Hits() for _ in range(5)]

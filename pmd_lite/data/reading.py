@@ -26,6 +26,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from pmd_lite.data.text import in_nfc
 from pmd_lite.errors import UserError
 
 Buffer = bytes | mmap.mmap
@@ -175,18 +176,19 @@ class ParallelText(Sequence[tuple[str, str]]):
         return f"{self.name}:{self._numbers[index]}"
 
     def side_hashes(self) -> tuple[Ints, Ints]:
-        """64-bit hashes of sources and of targets, [line] each. Equal texts have equal hashes within one process.
+        """64-bit hashes of sources and of targets, [line] each, equal for equal texts within one process.
 
-        It is Python's keyed hash of bytes: among ten million different sentences, two collide with probability 3e-6.
+        Spaces around a text and its form (NFC, NFD) do not count. The hash is Python's keyed one of bytes: among ten
+        million different sentences, two collide with probability 3e-6.
         """
         src, trg = zip(*self.hash_blocks(), strict=True)
         return np.concatenate(src), np.concatenate(trg)
 
     def hash_blocks(self) -> Iterator[tuple[Ints, Ints]]:
         """`side_hashes` in blocks of some ten thousand lines."""
-        for piece in self.raw():
+        for piece in map(in_nfc, self.raw()):
             sides = piece.replace(b"\n", b"\t").split(b"\t")  # src, trg, src, trg, ..., and nothing after the last LF
-            both = np.fromiter(map(hash, sides), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2)
+            both = np.fromiter(map(hash, map(bytes.strip, sides)), dtype=np.int64, count=len(sides) - 1).reshape(-1, 2)
             yield both[:, 0], both[:, 1]
 
     def raw(self) -> Iterator[bytes]:

@@ -161,8 +161,7 @@ class Tokenizer:
             for text in texts:
                 if _SURROGATE.search(text):
                     raise UserError(
-                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove "
-                        "it."
+                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
                     ) from None
             raise
 
@@ -295,7 +294,7 @@ def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> b
                 why, cure = "256 of them bytes", "Raise it"
             what = f"vocab_size={config.vocab_size} is too small for the {name} tokenizer"
             raise UserError(f"{what}: this text needs at least {needed[1]} pieces, {why}. {cure}.") from None
-        raise UserError(f"sentencepiece could not train the {name} tokenizer: {error}") from None
+        raise UserError(f"sentencepiece could not train the {name} tokenizer ({error}). Give it more text") from None
     found = spm.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
     if found < 0.95 * config.vocab_size:
         warnings.warn(f"the {name} tokenizer has {found:,} pieces, not {config.vocab_size:,}: this text has no more "

@@ -25,7 +25,7 @@ from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import explained, new_directory, remove
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 
 Ids = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
@@ -252,7 +252,7 @@ def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
             if len(offsets) != sentences + 1 or offsets[-1] != len(flat):
                 raise ValueError(f"{len(offsets) - 1} sentences instead of {sentences}, {len(flat)} tokens")
         except (OSError, ValueError, EOFError) as error:
-            what = f"{stem}: this cache is damaged ({error})"
+            what = f"{stem}: this cache is damaged ({reason(error)})"
             raise UserError(f"{what}. Delete {cache}; the next run makes it again.") from None
         return TokenArray.cut(flat, offsets)
 

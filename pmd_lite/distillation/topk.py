@@ -20,7 +20,7 @@ from pmd_lite.data.tokens import EncodedSplit, Ints
 from pmd_lite.disk import new_directory, remove
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.interfaces import Scratch
 from pmd_lite.model.mode import in_mode
 
@@ -174,8 +174,6 @@ def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArra
         if values.ndim != 2 or len(values) != tokens:
             raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(
-            f"{path}: the teachers' predictions are damaged, or were made for another k or other data ({error}). "
-            f"Delete {folder}; it is made again."
-        ) from None
+        what = f"{path}: the teachers' predictions are damaged, or were made for another k or other data"
+        raise UserError(f"{what} ({reason(error)}). Delete {folder}; it is made again.") from None
     return values

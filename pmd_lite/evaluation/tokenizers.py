@@ -25,7 +25,7 @@ from sacrebleu import BLEU
 
 from pmd_lite.config import Tokenize
 from pmd_lite.data.tokenizer import split_pair
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 
 _SCRIPTS = {
     "Hans": ("zh", "cdo chi cjy cmn cnp cpx csp czh gan hak hnm hsn luh mnp nan sjc wuu zh zho"),
@@ -99,8 +99,7 @@ def bleu_metric(trg_lang: str, tokenize: Tokenize = "auto") -> BLEU:
             extra = name.split("-")[0]
             what, remedy = "which is not installed", f'Run: pip install "sacrebleu[{extra}]" (or "pmd_lite[{extra}]")'
         else:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            what, remedy = f"which sacreBLEU could not load ({reason})", (
+            what, remedy = f"which sacreBLEU could not load ({reason(error)})", (
                 "Its model is downloaded once, into ~/.sacrebleu/models: connect this machine to a network, or copy "
                 "the file from another; delete it there if it is cut off")  # fmt: skip
         raise MissingScorer(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pmd_lite.evaluation.scoring import one_line
 from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 
@@ -16,16 +17,9 @@ LENGTHS = 16
 
 
 def translate_ids(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    pair: str,
-    tokenizer: Tokenizer,
-    *,
-    limit: int,
-    budget: int,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-) -> list[str]:
+    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int, budget: int,
+    beam: int = 1, length_penalty: float = 1.0,
+) -> list[str]:  # fmt: skip
     """Translations of encoded source sentences of one pair, in their order.
 
     Args:
@@ -42,7 +36,7 @@ def translate_ids(
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
     """The translation as one line."""
-    return " ".join(tokenizer.decode(hypothesis.tokens).splitlines())  # byte pieces may spell a line end
+    return one_line(tokenizer.decode(hypothesis.tokens))  # byte pieces may spell a line end
 
 
 def shortened(ids: Sequence[int], limit: int) -> list[int]:
@@ -51,16 +45,9 @@ def shortened(ids: Sequence[int], limit: int) -> list[int]:
 
 
 def search(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    pair: str,
-    tokenizer: Tokenizer,
-    *,
-    limit: int,
-    budget: int,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-) -> list[Hypothesis]:
+    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int, budget: int,
+    beam: int = 1, length_penalty: float = 1.0,
+) -> list[Hypothesis]:  # fmt: skip
     """The best hypothesis for each sentence; arguments as in `translate_ids`."""
     if cut := sum(len(ids) > limit for ids in sources):
         warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "

@@ -24,7 +24,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.model.layers import ACTIVATIONS, EncoderLayer
 from pmd_lite.model.transformer import Transformer
 
@@ -130,8 +130,8 @@ def load_huggingface(directory: str | Path) -> Any:
     try:
         model, found = auto.from_pretrained(directory, local_files_only=True, output_loading_info=True)
     except Exception as error:  # OSError, UnpicklingError, SafetensorError, errors of its configuration classes, ...
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"{directory}: transformers cannot load a model from it ({reason})") from None
+        what = f"{directory}: transformers cannot load a model from it ({reason(error)})"
+        raise UserError(f"{what}. Save the model again with save_pretrained, as model.safetensors") from None
     for what in ("missing", "unexpected", "mismatched"):  # transformers would fill gaps with random numbers
         if names := sorted(map(str, found[f"{what}_keys"])):
             listed = ", ".join(names[:3])

@@ -196,7 +196,7 @@ def _vocabulary(source: Path) -> dict[str, int]:
             raise ValueError("not names with their ids, <unk> among them")
         return names
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"{file} is not a vocabulary of Marian: {error}") from None
+        raise UserError(f"{file} is not a vocabulary of Marian ({error}). Fetch it anew") from None
 
 
 def _rows(

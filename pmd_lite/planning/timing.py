@@ -219,7 +219,7 @@ def memory_now(device: torch.device) -> float:
         return float(torch.cuda.memory_allocated(device))
     statm = Path("/proc/self/statm")
     if statm.exists():
-        return float(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return float(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     if sys.platform == "win32":
         return 0.0
     import resource

@@ -13,6 +13,7 @@ torchrun sets the environment variables that `joined` reads; `pmd_lite.launch` s
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pmd_lite.config import LEAST_TOKENS, Config
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.interfaces import Strategy
 
+STORE = "PMD_LITE_STORE"
+"""Variable with the file in which ranks of one machine find each other; without it, the address that torchrun sets."""
 _PATIENCE = timedelta(days=1)
 """How long a rank waits for rank 0 to prepare data. If a rank dies, the launcher notices it long before."""
 
@@ -82,12 +85,17 @@ class Group:
             x.copy_(part.view_as(x))
 
     def of_rank(self, rank: int, value: Any) -> Any:
-        """The value that one rank has; every rank gets it, through CPU memory."""
+        """The value that one rank has; every rank gets it, through CPU memory. It holds tensors and plain data only."""
         if self.size == 1:
             return value
-        box = [value]
-        dist.broadcast_object_list(box, src=rank, group=self.control)
-        return box[0]
+        buffer = io.BytesIO()
+        if self.rank == rank:
+            torch.save(value, buffer)
+        size = torch.tensor([buffer.tell()])
+        dist.broadcast(size, src=rank, group=self.control)
+        sent = torch.frombuffer(bytearray(buffer.getvalue().ljust(int(size), b"\0")), dtype=torch.uint8)
+        dist.broadcast(sent, src=rank, group=self.control)
+        return torch.load(io.BytesIO(sent.numpy().tobytes()), weights_only=True)  # dist's own pickle could run code
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
@@ -134,10 +142,12 @@ def joined(device: str = "auto") -> Iterator[Group]:
             )
         torch.cuda.set_device(local)
     try:
-        dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=size)
+        store = dist.FileStore(os.environ[STORE], size) if STORE in os.environ else None
+        dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
-        raise UserError(f"the {size} processes of this run cannot connect to each other ({error})") from None
+        raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "
+                        "MASTER_ADDR and the network, then start all of them again") from None  # fmt: skip
     _current = Group(rank, size, local, control)
     try:
         yield _current

@@ -22,7 +22,7 @@ from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.projection import output_of, token_states
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
@@ -51,11 +51,8 @@ def check_compiler(device: torch.device) -> None:
     try:
         torch.compile(torch.sin)(torch.zeros(2, device=device))
     except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
-        reason = str(error).strip().partition("\n")[0]
-        raise UserError(
-            f"compile=True: PyTorch cannot compile for {device.type} here ({reason}). A CPU needs a C++ compiler, CUDA "
-            "needs Triton. Or set compile=False"
-        ) from None
+        what = f"compile=True: PyTorch cannot compile for {device.type} here ({reason(error)})"
+        raise UserError(f"{what}. A CPU needs a C++ compiler, CUDA needs Triton. Or set compile=False") from None
 
 
 def learning_rate(update: int, peak: float, warmup: int) -> float:

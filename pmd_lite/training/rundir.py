@@ -34,7 +34,7 @@ from torch import Tensor
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
 from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, reason
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
 FORMAT = 2
@@ -125,7 +125,7 @@ class RunDir:
             return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+            file = open(self.path / ".lock", "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
         with file:
             with explained(self.path):
                 try:
@@ -166,7 +166,7 @@ class RunDir:
         path = self.path / "metrics.jsonl"
         text = path.read_bytes() if path.exists() else b""
         events = []
-        for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
+        for number, line in enumerate(text.split(b"\n")[:-1], 1):
             try:
                 events.append(parse_json(line, _EVENT, f"{path}:{number}"))
             except (ValueError, RecursionError) as error:
@@ -215,7 +215,7 @@ class RunDir:
                 remove(building)
                 raise
         sync(self.checkpoints)
-        write_atomic(self.checkpoints / "LATEST", lambda p: p.write_text(name, encoding="utf-8"))
+        write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
@@ -278,8 +278,7 @@ class RunDir:
             path = self.checkpoints / name / "state.pt"
             strange = self._strange(name, state, read, best)
         except Exception as error:  # torch.load raises many kinds for a damaged file
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"{path}: this checkpoint is damaged ({reason}). Copy its folder {anew}") from None
+            raise UserError(f"{path}: this checkpoint is damaged ({reason(error)}). Copy its folder {anew}") from None
         if strange:
             raise UserError(f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
@@ -326,6 +325,6 @@ class RunDir:
             if "run" in about and about != {**about, **self._about(student, about["step"])}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
-            raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
-                            "train in a new directory") from None  # fmt: skip
+            raise UserError(f"{file}: these weights are damaged ({reason(error)}). Copy the file back from a backup, "
+                            "or train in a new directory") from None  # fmt: skip
         return weights

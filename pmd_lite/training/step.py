@@ -28,6 +28,7 @@ from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
 from pmd_lite.training.dev import greedy_bleu
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.learner import check_compiler, pick_device
+from pmd_lite.training.precision import Precision
 from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 from pmd_lite.training.snapshot import clone, preserved_rng
 from pmd_lite.training.student import Plan, Student
@@ -63,7 +64,7 @@ class Algorithm1:
             ]
         # precision="auto" chooses by timing, which may differ between ranks; all must compute alike.
         for student in self.students:
-            student.learner.use(self.group.of_rank(0, student.learner.precision))
+            student.learner.use(Precision(**self.group.of_rank(0, vars(student.learner.precision))))
         models = [student.learner.model for student in self.students]
         self.distiller = make_distiller(models, len(encoded.pairs), config.distill)
         self.clock = Clock.of(config, self.students[0].batches_per_pass, self.distiller.waits)

@@ -10,6 +10,9 @@ import json
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmd_corpora import fetch as fetching
-from pmd_corpora import transfer
+from pmd_corpora import multi30k, tatoeba6, ted_sources, transfer
 from pmd_corpora.fetch import Offline, Remote, fetch, verify
 from pmd_lite.errors import UserError
 from tests.local_server import Page, serve
@@ -326,9 +329,79 @@ def test_another_size_or_checksum_leaves_nothing_and_names_both(
 
 def test_a_chunked_file_of_another_size_is_refused(tmp_path: Path) -> None:
     page = Page(BODY, chunked=True)
-    with serve({"a.gz": page}) as url, pytest.raises(UserError, match="expected 5,000 bytes, found 5,120"):
+    with (
+        serve({"a.gz": page}) as url,
+        pytest.raises(UserError, match="expected 5,000 bytes at most, and the"),
+    ):
         fetch(one(url, size=5000), tmp_path)
     assert left(tmp_path) == []
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """Sends a body without an end, or one byte after the other with pauses between them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        kind = self.path.strip("/")
+        with suppress(OSError):  # the client goes
+            if kind == "slow-headers":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Filler: ")
+            else:
+                self.send_response(200)
+                length = {"endless": ("Transfer-Encoding", "chunked"), "huge": ("Content-Length", str(1 << 50))}
+                self.send_header(*length.get(kind, ("Content-Length", "5120")))
+                self.end_headers()
+            for _ in range(200):
+                self.wfile.write(b"400\r\n" + b"x" * 1024 + b"\r\n" if kind == "endless" else b"x")
+                if kind != "endless":
+                    time.sleep(0.02)
+
+
+@pytest.mark.parametrize("known", [{"size": 5000}, {}], ids=["known size", "unknown size"])
+def test_a_body_without_an_end_is_cut(
+    tmp_path: Path, known: dict[str, Any], monkeypatch: pytest.MonkeyPatch, waits: list[float]
+) -> None:
+    monkeypatch.setattr(transfer, "LARGEST", 9000)
+    with serve(_Endless) as url, pytest.raises(UserError, match=r"expected (5|9),000 bytes at most, and the server"):
+        fetch(one(url, "endless", **known), tmp_path)
+    assert left(tmp_path) == [] and waits == []
+
+
+def test_an_announced_size_beyond_all_reason_is_refused(tmp_path: Path) -> None:
+    with serve(_Endless) as url, pytest.raises(UserError, match="announces 1,125,899,906,842,624 bytes"):
+        fetch(one(url, "huge"), tmp_path)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["slow-headers", "slow-body"])
+@pytest.mark.parametrize("known", [{"size": 5120, "sha256": SHA}, {}], ids=["pinned", "unpinned"])
+def test_a_server_that_drips_is_given_up_with_one_error(
+    tmp_path: Path, kind: str, known: dict[str, Any], monkeypatch: pytest.MonkeyPatch, waits: list[float]
+) -> None:
+    monkeypatch.setattr(transfer, "PATIENCE", 0.1)
+    started = time.monotonic()
+    with serve(_Endless) as url, pytest.raises(UserError, match=r"slower than 1,000 bytes a second for 0\.1 seconds"):
+        fetch(one(url, kind, **known), tmp_path)
+    assert time.monotonic() - started < 2 and waits == []
+
+
+def test_a_mirror_replaces_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "PATIENCE", 0.1)
+    with serve(_Endless) as slow, serve({"a.gz": BODY}) as good:
+        remote = Remote((f"{slow}/slow-body", f"{good}/a.gz"), "a.gz", size=5120, sha256=SHA)
+        assert fetch(remote, tmp_path).read_bytes() == BODY
+
+
+def test_every_source_is_pinned_or_says_why_not() -> None:
+    remotes = [ted_sources.ARCHIVE, *ted_sources.PARQUET, *multi30k.REMOTES]
+    assert all(bool(remote.sha256) != bool(remote.unpinned) for remote in remotes)
+    source = Path(tatoeba6.__file__).read_text(encoding="utf-8")
+    assert tatoeba6.UNPINNED and source.count("Remote(") == source.count("unpinned=UNPINNED") == 1
 
 
 @pytest.mark.parametrize(

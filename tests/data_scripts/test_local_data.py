@@ -77,6 +77,19 @@ def test_split_directory_is_checked_and_copied(tmp_path: Path) -> None:
     assert list(corpus.train["fr-en"]) == rows[:20] and list(corpus.test["fr-en"]) == rows[25:]
 
 
+def test_near_copies_in_a_split_directory_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    write(
+        given / "train.ar-en.tsv",
+        ["\u0643\u0650\u062a\u0627\u0628\tA book", "\u0628\u064a\u062a\tTwo HOUSES!", "\u0648\tAnd"],
+    )
+    write(given / "valid.ar-en.tsv", ["\u0628\u064a\u062a\u0627\u0646\ttwo houses"])
+    write(given / "test.ar-en.tsv", ["\u0643\u062a\u0627\u0628\tThe book"])
+    assert local.main([str(given), "--out", str(tmp_path / "out")]) == 0
+    assert "train.ar-en.tsv:1: 2 training pairs have a line of valid or test" in capsys.readouterr().err
+
+
 def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fr, en = write(tmp_path / "a.fr", ["un", "deux"]), write(tmp_path / "a.en", ["one"])
     tsv = write(tmp_path / "a.fr-en.tsv", ["un\tone", "deux two"])

@@ -93,7 +93,8 @@ def test_translate_reads_standard_input(
 ) -> None:
     """Order is kept, an empty line stays empty, and the lines are those that evaluation wrote."""
     sentences = [src for src, _ in tiny_corpus.test["fra-eng"]]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([sentences[2], "", sentences[0]]) + "\n"))
+    typed = "\n".join([sentences[2], "\u200b\r", sentences[0]]) + "\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed.encode()), "latin-1"))
     assert main(["translate", str(place / "run"), "--pair", "fra-eng", "--student", "2"]) == 0
     lines = capsys.readouterr().out.split("\n")
     written = (place / "run" / "translations" / "test.model_2.fra-eng.txt").read_text(encoding="utf-8").split("\n")
@@ -164,7 +165,7 @@ def test_a_mistake_gives_one_line_and_exit_2(
     if torch.cuda.is_available() and ("cuda" in words or "fp16" in words):
         pytest.skip("this is not a mistake here")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("a sentence"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a sentence")))
     assert main(words) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("pmd_lite: error: ")
@@ -231,7 +232,7 @@ def test_a_script_takes_what_the_command_hands_over(name: str) -> None:
 def test_a_beam_of_0_is_refused(
     command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a sentence"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a sentence")))
     words = ["--pair", "fra-eng"] if command == "translate" else []
     assert main([command, str(place / "run"), *words, "--beam", "0"]) == 2
     said = capsys.readouterr().err
@@ -239,9 +240,7 @@ def test_a_beam_of_0_is_refused(
 
 
 @pytest.mark.slow
-def test_unsound_lines_are_refused_or_left_out(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unsound_lines_are_refused_or_left_out(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(place / "corpus", tmp_path / "corpus")
     (tmp_path / "corpus" / "corpus.json").unlink()
     with (tmp_path / "corpus" / "train.fra-eng.tsv").open("a", encoding="utf-8") as file:

@@ -28,7 +28,7 @@ from pmd_lite.run import Run
 from pmd_lite.training.distributed import ALONE, Group, divided
 from pmd_lite.training.step import check_machine
 from tests.conftest import TINY, stopped_at
-from tests.ranks import heard, rank_1_dies
+from tests.ranks import heard, rank_1_dies, tells_where_it_listens
 
 WORLD: dict[str, Any] = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
@@ -77,9 +77,7 @@ def same_run(a: Run, b: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
-def test_several_processes_make_the_run_of_one(
-    tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_processes_make_the_run_of_one(tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -140,9 +138,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_named_and_costs_nothing_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_dies_is_named_and_costs_nothing_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended:.*SIGKILL.*continues"):
         patched.setattr(launching, "one_rank", rank_1_dies)
         together(tmp_path / "run", 2)
@@ -211,6 +207,18 @@ def test_a_refused_request_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
         together(tmp_path / "run", 2, "bi-pmd", samplers=["tau=1", "tau=2", "tau=5"], turns="together")
     assert (tmp_path / "run.err").read_text() == ""
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_nobody_else_can_reach_the_ranks_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "one_rank", tells_where_it_listens)
+    with pytest.raises(UserError, match="2 processes for 3 students"):
+        together(tmp_path / "run", 2, "bi-pmd", samplers=["tau=1", "tau=2", "tau=5"], turns="together",
+                 launcher=os.getpid())  # fmt: skip
+    for rank in (0, 1):
+        found = (tmp_path / f"run.{rank}.listens").read_text(encoding="utf-8").split()
+        assert found and set(found) <= {"0100007F", "00000000000000000000000001000000"}, "127.0.0.1 and ::1"
 
 
 @given(st.integers(16, 9000), st.integers(1, 20), st.integers(1, 40))
