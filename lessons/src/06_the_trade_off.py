@@ -8,7 +8,8 @@
 #
 # **Contents**: two judges · a sweep of the knob · better beyond dispute · exercise: dominates · the frontier · exercise:
 # frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
-# exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
+# exercise: noise or not · the frontier explorer · the paper's frontier · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Two judges
@@ -147,6 +148,13 @@ for a, b in itertools.permutations(means, 2):
 #
 # Return the indices, in rising order, of the undominated points of a list. Use `dominates` from the library. Equal points do
 # not dominate each other.
+#
+# <details><summary>Hint</summary>
+#
+# A point belongs to the frontier if no point of the list dominates it. A point never dominates itself, so you need no
+# special case.
+#
+# </details>
 
 # %% tags=["exercise"]
 def frontier(points):
@@ -221,6 +229,13 @@ l06.checks.my_area(student).grade(my_area, seed=6)
 # Now write it for any list of points (x, y) and any reference. Points that are not above the reference on both axes add
 # nothing. One way that works: keep the points that count, sort them by x from right to left, and remember how high the
 # staircase already is.
+#
+# <details><summary>Hint</summary>
+#
+# Walk from right to left. A point adds a rectangle only where it is higher than everything to the right of it: its width is
+# x minus the x of the reference, its height is what it adds to the staircase.
+#
+# </details>
 
 # %% tags=["exercise"]
 def area(points, reference):
@@ -321,6 +336,13 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 # `before` and `after` are the scores of two models, as lists with one score per seed. The *spread* of a model is its largest
 # score minus its smallest. Take the larger of the two spreads. If the difference of the means is not larger than this spread,
 # in either direction, return `"noise"`. Otherwise return `"better"` or `"worse"`, for `after` compared with `before`.
+#
+# <details><summary>Hint</summary>
+#
+# Compute the difference of the means with its sign. Compare its size with the larger spread. The sign decides only after the
+# difference has turned out to be more than noise.
+#
+# </details>
 
 # %% tags=["exercise"]
 def verdict(before, after):
@@ -342,7 +364,7 @@ l06.checks.VERDICT.grade(verdict, seed=6)
 # %% [markdown]
 # Here is every step of the knob under this rule (with the checked version of your function):
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for before, after in itertools.pairwise(sweep):
     cells = [f"{before} -> {after}"]
@@ -438,6 +460,72 @@ l06.frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()
 # paper says so: model 1 gives up 0.7 BLEU on large languages for 3.2 on small ones, so $\tau=1$ stays on the frontier. The
 # paper prints no spread over seeds (its tests of significance are over the sentences of one model). So by this lesson's rule we
 # cannot say which of the differences of some tenths are noise; the large differences hardly are.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Model a has 30 HRL and 12 LRL, model b has 31 and 11. Which statement is right?
+#
+# <details><summary>A. b dominates a, because its sum is as large and its HRL is higher.</summary>
+#
+# Not so. Domination needs "at least as good" on every axis. b is worse on LRL.
+#
+# </details>
+#
+# <details><summary>B. Neither dominates the other.</summary>
+#
+# Right. Each is better on one axis. Which you prefer depends on what a point of HRL is worth to you.
+#
+# </details>
+#
+# <details><summary>C. a dominates b, because small languages matter more.</summary>
+#
+# Not so. This is a preference, and domination knows none.
+#
+# </details>
+#
+# **Question 2.** You add a sixth language as an axis of its own. What tends to happen to the number of undominated models?
+#
+# <details><summary>A. It grows.</summary>
+#
+# Right. One more axis is one more chance to be ahead somewhere. So "undominated" means less.
+#
+# </details>
+#
+# <details><summary>B. It shrinks, because the comparison is stricter.</summary>
+#
+# Not so. It is stricter for the model that wants to dominate, and so fewer models are dominated.
+#
+# </details>
+#
+# <details><summary>C. It stays the same, because the models are the same.</summary>
+#
+# Not so. The models are the same, but a model that was beaten on two means may be ahead on one pair.
+#
+# </details>
+#
+# **Question 3.** One method's frontier has a hypervolume of 1,520 and another's of 1,500, with one seed each. What do you
+# know?
+#
+# <details><summary>A. The first is better by 1.3 %.</summary>
+#
+# Not so. You know neither how much it varies with the seed nor how it changes with the reference.
+#
+# </details>
+#
+# <details><summary>B. Very little.</summary>
+#
+# Right. An area is a sum of products of noisy numbers. Train more seeds, and try another reference.
+#
+# </details>
+#
+# <details><summary>C. The first dominates the second.</summary>
+#
+# Not so. A larger area does not mean that each point lies outside. Two frontiers can cross.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways
