@@ -25,7 +25,8 @@ class Place:
 
 PLACES: dict[str, Place] = {
     "00": Place("sections 1 and 3", ("pmd_lite/training/trainer.py", "pmd_lite/training/trial.py")),
-    "01": Place("section 2.1 and appendix Data Statistics", ("pmd_lite/data/tokenizer.py", "pmd_lite/data/batching.py")),
+    "01": Place("section 2.1 and the appendix on data",
+                ("pmd_lite/data/tokenizer.py", "pmd_lite/data/batching.py")),
     "02": Place("section 2.1, Eq. 2", ("pmd_lite/sampling/temperature.py", "pmd_lite/sampling/schedule.py")),
     "03": Place("section 4.1 and appendix C", ("pmd_lite/model/layers.py", "pmd_lite/model/transformer.py")),
     "04": Place("section 2.1, Eq. 1, and appendix C", ("pmd_lite/training/learner.py", "pmd_lite/training/rundir.py")),
@@ -60,7 +61,7 @@ def badges(stem: str, address: str) -> str:
     if not address:
         return ""
     colab = f"https://colab.research.google.com/github/{address}/blob/main/lessons/{stem}.ipynb"
-    binder = f"https://mybinder.org/v2/gh/{address}/HEAD?urlpath=lab/tree/lessons/{stem}.ipynb"
+    binder = f"https://mybinder.org/v2/gh/{address}/main?labpath=lessons/{stem}.ipynb"
     return (
         f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab}) "
         f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({binder})"

@@ -298,6 +298,13 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 # *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has learned that
 # adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere,
 # and it often spends it on the language tag or on the end of the sentence. The crosses are pads.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Look for the darkest cell of each of the two rows, head by head. The row that leads to "small" should have
+# it at a piece of *vabra* in at least one head, and the row that leads to "lamps" at a piece of *pahagebes*. So the two rows
+# look at the source in the opposite order of the English words: the model has learnt the exchange. Which head does it is
+# chance, and another seed gives the work to another head.
+# <!-- END ANSWER -->
 
 # %%
 l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
@@ -306,6 +313,12 @@ l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 t
 # **What to notice.** This is the same model with the other language. To say "saw", the decoder needs the verb, which stands at
 # the end of the sentence; for the object it must come back to the middle. Find the heads that make this jump. Next, see how
 # the decoder looks at its own words:
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Search the row that leads to "saw" for a dark cell near the right end, before the end token. The row of the
+# object should have its darkest cell in the middle. If one head does both jumps, it looks for "the word I need next",
+# whatever its place.
+# <!-- END ANSWER -->
 
 # %%
 l03.widgets.attention_figure("fra, decoder 1", shown["fra, decoder 1"])

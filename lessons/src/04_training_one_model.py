@@ -331,6 +331,15 @@ Table(columns, rows, best=None)
 # - *four micro-batches*: a quarter of the updates, each of four micro-batches, and a quarter of the warm-up.
 #
 # We train each with two seeds, because one seed shows no spread. This takes a few minutes.
+#
+# **Predict** (2 minutes). Before you run the next cell, order the four trainings by their dev loss at the end. Which
+# difference will be smaller than that of two seeds?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** We expected the preset first, and the missing warm-up or the fewer updates last. Label smoothing is the
+# difference that two seeds may not be able to show. Compare with the lines that the program prints; if they contradict you,
+# ask which of your reasons was wrong.
+# <!-- END ANSWER -->
 
 # %%
 steps, every = (600, 60) if size == "lesson" else (12, 4)

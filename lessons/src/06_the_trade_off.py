@@ -56,6 +56,14 @@ print((low, high))
 # The knob is $\tau$ of Eq. 2. We train a model at each of five positions, from $\tau=0.5$, which is steeper than the data, to
 # $\tau=\infty$, where all pairs are drawn equally often. We train each model twice, with seeds 1 and 2; you will see why. This
 # is the cell that takes time. It keeps the trained models in `runs/`, so that a second call is fast.
+#
+# **Predict** (2 minutes). Before you train: draw the five points on paper, LRL to the right and HRL upwards. Where will
+# $\tau=\infty$ be, compared with $\tau=5$?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** It loses on HRL. On LRL it gains little or loses, since thirty sentences do not become more by being shown
+# more often. So the curve bends back.
+# <!-- END ANSWER -->
 
 # %%
 taus = ["0.5", "1", "2", "5", "inf"] if size == "lesson" else ["1", "2", "inf"]
@@ -92,6 +100,12 @@ l06.figures.sweep_figure(sweep, "tau=2")
 # points apart. With only two seeds, both may be luck.
 #
 # Here you can change the same picture. (Without a running kernel you see only the figure above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The trade ends at the last row up to which LRL still rises by more than its ±. Expect this at about
+# $\tau=2$: beyond it the small pairs see the same thirty sentences too often. At $\tau=0.5$ German and Chinese pay beside
+# the small pairs, since French takes their draws.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 l06.figures.tau_points(sweep)
@@ -181,6 +195,12 @@ l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()]
 # %% [markdown]
 # **What to notice.** Which of the ten are on the frontier? Look for a $\tau$ of which one seed is on the frontier and the other
 # is not. The two seeds of one $\tau$ are *twins*: they differ only by luck. Does a twin ever dominate its twin?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Read the names on the dotted line, then look for their twins. If only one of two twins is on the line,
+# being on the frontier was luck for one of them. A twin that dominates its twin is the clearest sign: the lines printed
+# below say where this happens.
+# <!-- END ANSWER -->
 
 # %%
 for name, (one, other) in sweep.items():
@@ -303,6 +323,13 @@ l06.frontier_plane.frontier_plane(contenders, l06.contenders.LOSS)
 # two temperatures that one judge calls practically equal (their bars overlap) and the other judge separates clearly. BLEU looks
 # at the words that the model chose; loss looks at the probability of the word that it should have chosen. Which judge matters?
 # Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The two printed lists answer the first question. For the distances compare $\tau=5$ and $\tau=\infty$ in
+# both figures: overlapping bars in BLEU and clearly separate points in loss mean that the probability of the right word has
+# fallen, while the most probable words are still the same. Which judge matters depends on the use. A reader sees words, so
+# BLEU is nearer to the use; a search during training needs a measure that reacts early, so it uses loss.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## What averages hide
@@ -323,6 +350,11 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 # brings it back, and for the number of tenths by which it is ahead there. One pair is enough. So the more axes there are, the
 # less it means to be undominated. A model that is dominated even by six judges has nothing to show: another model is at least
 # as good on every pair.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the two lists. A model that appears only in the second was beaten on both means, and is ahead on at
+# least one pair. Its lead in the table is often a few tenths, less than two seeds differ. So its return says little.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Two seeds
@@ -392,6 +424,11 @@ for n in (2, 3, 5):
 # model are as far apart. And where there is nothing to find, the rule finds something in one case of five with two seeds, and
 # in one of twenty-five with three (the shares above). It is worse to ask only whether the seeds agree on the sign: two seeds
 # agree half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The words "better" and "worse" mark them. Expect the large pairs to lose more than noise at every step to a
+# larger $\tau$, and the small ones to gain more than noise at the first steps only.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The frontier explorer
@@ -419,6 +456,12 @@ l06.explorer.frontier_explorer("runs")
 # **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev loss:
 # does any model change its status? Untick the models on the frontier one after the other: which models take their place? Move
 # the reference until another model has the largest share of the area.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** With one pair as the judge the spread between seeds is larger, so the list changes easily; compare the bars
+# before you believe it. When you remove a model from the frontier, its neighbours take over, and the area lost is what this
+# model alone contributed. With another reference the extremes lose or win most.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The paper's frontier

@@ -425,6 +425,11 @@ l07.figures.curves(
 # *opposite* directions. If $d_1 = d_2$, then $p_1 = d_1$ whatever $\alpha$ is: two students of the same data have nothing to
 # tell each other. If $d_2$ is simply worse, listening to it hurts. A real pair of students differs in more than its data, of
 # course: in initial weights, in dropout, and in what each has learnt so far. Is that enough?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Not by itself. The differences of initial weights and dropout make two students disagree, but about the
+# same data. Bi-PMD adds different samplers, and the table of this lesson's end compares the two.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Vanilla mutual distillation
@@ -433,6 +438,14 @@ l07.figures.curves(
 # paper calls this method *vanilla MD*. We train it on `longtail` with $\tau=1$ for both students and $\alpha = 0.4$. Beside it
 # we train a single model that is the *twin* of its `model_1`: same initial weights, same batches, same dropout. Distillation
 # begins after three tenths of the run, because a teacher that knows nothing has nothing to teach.
+#
+# **Predict** (2 minutes). Two students have the same sampler and share the same small corpus. Will `model_1` end with a
+# lower dev loss than its twin, with a higher BLEU, with both, or with neither?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** A lower loss on the small pairs is plausible, because a soft target keeps the student from certainty. A
+# higher BLEU does not follow from that.
+# <!-- END ANSWER -->
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -487,6 +500,12 @@ Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"]
 # comes later. Is the dev loss of `model_1` lower (a minus) on the small pairs? Does it also have more BLEU there? And is what
 # you see a finding? The comparison stored beside this notebook holds the same $\tau=1$ run with the same seed, made on another
 # day:
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Expect a lower loss on the small pairs, where the twin overfits and a soft target keeps a student from
+# certainty. BLEU need not follow, since the most probable word often stays the same. One run is not a finding: the
+# difference must be larger than the difference between two runs of the same method, which the next cell shows.
+# <!-- END ANSWER -->
 
 # %%
 from pmd_lite.comparing.comparison import Comparison
@@ -521,6 +540,11 @@ Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 # **What to notice.** Which of the two is smaller? If it is $\mathcal{L}_{kd}$, this does not mean that the teacher is easier to
 # please. Both losses have a floor, the entropy of their target, and only what lies above the floor is left to learn. The
 # reference's floor is the same for every token; the teacher's floor depends on how sure the teacher is, pair by pair.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Expect $\mathcal{L}_{kd}$ to be smaller where the teacher is sure of itself. Subtract the floor from
+# $\mathcal{L}_{ce}$ before you compare: what is left to learn from the reference may be little.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The paper's table and ours
@@ -594,6 +618,12 @@ for label in mutual:
 # to learn in the ordinary way. And our BLEU comes from translations of 300 invented sentences a pair. One thing does not depend
 # on the outcome: two students cost more than twice as much as one (the column `compute`), so they must gain more than one
 # student would gain from as much computing.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed lines answer both: "all seeds agree" or "seeds disagree". For the losses compare the `model_1`
+# lines of Bi-PMD and of vanilla MD. If the one of Bi-PMD saves more, the paper's order appears in the loss. It says nothing
+# about BLEU. How much it says about the paper: that an effect on the loss can exist at this size, not that it pays.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Quiz
@@ -640,7 +670,7 @@ for label in mutual:
 #
 # </details>
 #
-# **Question 3.** Two students see the same data, in the same order, from the same initial weights. What can they teach each
+# **Question 3.** Two students are equal in everything: data, order, initial weights and dropout. What can they teach each
 # other?
 #
 # <details><summary>A. More than two different students, because they agree.</summary>
@@ -649,9 +679,10 @@ for label in mutual:
 #
 # </details>
 #
-# <details><summary>B. Nothing.</summary>
+# <details><summary>B. Almost nothing.</summary>
 #
-# Right. They are equal at every step. Only what they do not share can be passed on.
+# Right. The other says what the student says already. Only what two students do not share can be passed on. (The second
+# student sees a first one that is one update ahead. That is all.)
 #
 # </details>
 #

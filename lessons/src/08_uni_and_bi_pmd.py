@@ -161,6 +161,13 @@ Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes pe
 #
 # We train Uni-PMD and Bi-PMD, both with $\alpha = 0.4$, and the two single models that are the twins of their students. As a
 # control we train a second $\tau=1$ model with other initial weights and another order of the data.
+#
+# **Predict** (2 minutes). Which of the four mutual students will differ most from its twin, and which least?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Least: `model_1` of Uni-PMD, which is taught in a few batches of a hundred. Most: one of Bi-PMD's students,
+# since every batch is taught.
+# <!-- END ANSWER -->
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -237,6 +244,12 @@ Table(columns, rows, best=None, caption=caption)
 # its seed. Where the control corrects at least as many errors as the other sampler does, the second opinion did not need
 # another *sampler*: any two models disagree about what is hard. Only where the second opinion is clearly above the control does
 # this table speak for different samplers.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The column is above 0 on every pair if each model makes errors of its own. Then subtract the control.
+# Expect the difference to be small on the large pairs and to be largest where the two samplers differ most, on the small
+# ones. Where the control is as high, the sampler is not the reason.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Which student learnt what
@@ -280,6 +293,12 @@ stored.table([label for label in stored.systems if label.split(" ")[0] in shown]
 # so it can gain and lose. Look at the two loss columns of its `model_1`: is the loss lower than that of $\tau=1$ on the small
 # pairs, and higher on the large ones? Does BLEU follow, and are the differences marked? A lower loss without more BLEU is
 # possible, as in lessons 00 and 07.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Changes are possible where two losses cross, mostly early. For `model_1` of Bi-PMD, expect a lower loss on
+# the small pairs and a higher one on the large pairs, where it now listens to a worse teacher. BLEU follows only where a
+# mark stands in the table.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # Now the paper's numbers, mean BLEU of model 1 and model 2. In all four settings Bi-PMD's students are better than Uni-PMD's,
@@ -408,6 +427,12 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 # the zone, the two rules agree; expect this for students with different samplers. The two $\tau=1$ models are alike. Expect
 # small leads there, a lead that changes hands, and two rules that differ more often. Does the table show this? The zone is a
 # rule for students that are alike. With it, two equals both learn; without it, chance decides which of them does.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the column "the rules differ" of the last row with the first two rows, in relation to the number of
+# judgements. If the last row is much higher, the zone matters for equals. If not, even the two $\tau=1$ models differed by
+# more than 0.05 bit on most pairs.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## How large should alpha be?
@@ -445,6 +470,11 @@ print(alphas.reading())
 # run is short.)
 #
 # The mean hides the languages. Here is each pair separately: how much better was the student than its twin?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed reading names the best $\alpha$ of each measure. Expect that no gain in BLEU is larger than the
+# bars, and that the best $\alpha$ for the dev loss is not the best for BLEU.
+# <!-- END ANSWER -->
 
 # %%
 alphas.grid("bi-pmd", "dev_loss")
@@ -459,6 +489,12 @@ alphas.grid("bi-pmd", "bleu")
 # pair. Then read BLEU: does it gain where the dev loss falls?
 #
 # Here you can change the same picture. (Without a running kernel you see only the figures above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Read `model_1` from left to right: the columns of `tur` and `ron` should turn to the colour of gain, those
+# of `fra` and `deu` to the colour of loss. If the best value for one is the worst for the other, a single $\alpha$ has to be
+# a compromise. BLEU follows the loss on some pairs only; a cell smaller than its spread is no evidence.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 l08.widgets.alpha_grid(alphas)

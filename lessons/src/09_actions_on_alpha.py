@@ -391,6 +391,14 @@ print(f"sum of mu over 70 updates with Eq. 12: {sum(step_size(t, 70) for t in ra
 # But half of the time our measurement fails, and we draw the action at random. (Auto-PMD's measurements are noisy too: a
 # short trial, a small dev set.) In a second version the best weight itself moves during the run, by 3 on the logit scale.
 # This may well happen while both models learn. How far is the last weight from the best one?
+#
+# **Predict** (2 minutes). Before you run the game: which schedule ends nearest to a best weight that stays, and which one
+# follows a best weight that moves?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** A schedule that ends at small steps settles best when the target stays. One that stops early cannot follow.
+# One that never shrinks follows and never settles.
+# <!-- END ANSWER -->
 
 # %%
 def off_by(schedule, wander, rng, updates=70):

@@ -297,6 +297,12 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
 # **What to notice.** Compare MultiDDS-S and MultiUAT with UniMax: do they move slowly towards probabilities that UniMax has from
 # the first step? chi-IBR solves a new problem each epoch, so it can swing: a pair that was just trained hard looks easy in the
 # next round.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed shares of the small pairs at the end answer it. A learnt sampler that ends near UniMax's share
+# has found what UniMax knew from the sizes alone. One that ends near $\tau=1$ has hardly moved, because its scorer made few
+# updates.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Teachers that stand still
@@ -361,6 +367,11 @@ l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in en
 # **What to notice.** Distillation begins one epoch *after* a pair has failed to improve. At the end of epoch 5 the middle
 # curve is above its star for the first time, so epoch 6 is the first epoch with distillation. In a run of few epochs the method
 # has little time to act. How much of LSSD's computing went to its teachers in the stored runs?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The next cell prints the share. It is small wherever few epochs followed the best one: then LSSD was a
+# plain training for most of the run.
+# <!-- END ANSWER -->
 
 # %%
 spent = stored.compute["lssd"]

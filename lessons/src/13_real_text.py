@@ -203,6 +203,14 @@ Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, dig
 
 # %% [markdown]
 # ## The table
+#
+# **Predict** (2 minutes). Before you look at the table: from $\tau=1$ to $\tau=5$, what happens to HRL and to LRL? What do
+# you expect of Auto-PMD?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** HRL falls and LRL rises, as in lesson 06. Of Auto-PMD we could only say that it should do no harm where the
+# search turns the weights down.
+# <!-- END ANSWER -->
 
 # %%
 stored.table()

@@ -421,6 +421,11 @@ l14.figures.reach_of_fp16(
 # second line? In a large model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which makes
 # gradients smaller. The width of the humps matters more than their position: if a hump is wider than the distance between the
 # lines, every scale loses something.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The two printed lines give both shares. The scale of 65,536 saves nearly all gradients of this small model.
+# The right hump may move by the distance from its right end to the second line: each factor of two is one step of the scale.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The run monitor
@@ -444,6 +449,11 @@ dashboard(run, times=False)
 # The next cell shows the same figure live: it is redrawn as long as the run continues, with the remaining time. Open it
 # beside a run in another process. In the cell that trains, `train(..., show="dashboard")` does the same. (Without a running
 # kernel you see only the figure above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** In a run of one minute expect no, or hardly. All students know equally little, so no pair asks for a
+# teacher more than another.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 watch(run.path)
@@ -496,6 +506,11 @@ paper_tables.per_language("ted8", "o2m")
 # how much do two seeds of the same method differ? The paper does not say. Also, one author of this paper tried MultiDDS's
 # program (issue 4 of its repository). For TED-8 out of English, the result was about four BLEU per language below the
 # published numbers.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** You must measure it: train two seeds and compare. For lesson 06's models, two seeds differed by tenths up
+# to several points. A gain below that is not a finding.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Quiz

@@ -201,6 +201,13 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 # students, follows the same plan of draws from the same seeds, and computes its share of the micro-batches. Then gradients
 # and losses are summed over all ranks. So the number of GPUs does not affect the result, up to the rounding of sums. A run
 # may even continue with a different number of GPUs.
+#
+# **Predict** (2 minutes). A run on one GPU is continued on four. Will its losses be the same from there on?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Yes, up to the rounding of sums. The draws, the micro-batches and the dropout come from the same seeds on
+# every rank.
+# <!-- END ANSWER -->
 
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]

@@ -66,8 +66,8 @@ def _block(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
 def _layers(ax: Axes, x: float, low: float, high: float, text: str) -> None:
     """The frame around the blocks of one layer; a second outline behind it says that there are several."""
     for shift, face in ((0.14, "#e4e4e4"), (0.0, "#f4f4f4")):
-        ax.add_patch(FancyBboxPatch((x - 0.22 + shift, low + shift), _WIDE + 0.44, high - low, boxstyle="round,pad=0.02",
-                                    facecolor=face, edgecolor=GRAY, linewidth=1, zorder=0))  # fmt: skip
+        place, style = (x - 0.22 + shift, low + shift), {"facecolor": face, "edgecolor": GRAY, "linewidth": 1}
+        ax.add_patch(FancyBboxPatch(place, _WIDE + 0.44, high - low, boxstyle="round,pad=0.02", zorder=0, **style))
     ax.text(
         x + _WIDE + 0.55, (low + high) / 2, text, fontsize=SMALL_TEXT_SIZE, color="#333333", rotation=270, va="center"
     )
