@@ -24,7 +24,9 @@ sys.path[:0] = [str(ROOT)]
 
 from lessons.navigation import repository  # noqa: E402  (the folder above is not on Python's path before)
 
-TEXTS = ("results.md", "methods.md", "notation.md", "faq.md", "instructor.md", "log.md")
+TEXTS = (
+    "results.md", "methods.md", "notation.md", "faq.md", "instructor.md", "teaching.md", "assessment.md", "log.md",
+)  # fmt: skip
 CONF = '''"""Settings of Sphinx for the website of pmd_lite, written by docs/book.py."""
 project = "pmd_lite"
 extensions = ["myst_nb", "sphinx.ext.mathjax"]
@@ -72,8 +74,8 @@ Python API <reference>
 """
 REFERENCE = """# Python API
 
-Made by pdoc from the docstrings: <a href="reference/index.html">every module of pmd_lite</a>. It has a search field of its
-own.
+Made by pdoc from the docstrings: <a href="reference/index.html">every module of pmd_lite</a>. It has a search field of
+its own.
 
 """
 
