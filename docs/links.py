@@ -37,6 +37,7 @@ class _Page(HTMLParser):
         super().__init__()
         self.links: list[str] = []
         self.loads: list[str] = []
+        self.programs: list[str] = []  # of the loaded files, those without which a page may not work
         self.anchors: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -48,6 +49,8 @@ class _Page(HTMLParser):
         loaded = found.get("src", "") or (found.get("href", "") if tag == "link" else "")
         if loaded and not loaded.startswith("data:"):
             self.loads.append(loaded)
+            if tag != "img":
+                self.programs.append(loaded)
 
 
 def broken(folder: Path) -> list[str]:
@@ -71,11 +74,11 @@ def broken(folder: Path) -> list[str]:
 
 
 def from_elsewhere(folder: Path) -> list[str]:
-    """One sentence for each script, style or picture that a page loads from another machine."""
+    """One sentence for each script or style that a page loads from another machine (badges are pictures)."""
     return [
         f"{path.relative_to(folder).as_posix()}: loads {address}"
         for path in sorted(folder.rglob("*.html"))
-        for address in _read(path).loads
+        for address in _read(path).programs
         if re.match(r"https?:|//", address)
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
@@ -46,7 +48,7 @@ def architecture(*, alt: str) -> LessonFigure:
 
 def _memory(ax: Axes) -> None:
     """The path from the top of the encoder to every cross-attention of the decoder."""
-    top, bend, into = _ROWS[2] + _TALL, _ROWS[3] + _TALL / 2, _ROWS[2] + _TALL / 2
+    top, bend, into = _ROWS[2] + _TALL + 0.06, _ROWS[3] + _TALL / 2, _ROWS[2] + _TALL / 2
     middle = _ENCODER + _WIDE / 2
     ax.plot([middle, middle, 5.0, 5.0], [top, bend, bend, into], color="black", linewidth=1.4)
     ax.annotate("", xy=(_DECODER - 0.1, into), xytext=(5.0, into), arrowprops={"arrowstyle": "-|>", "linewidth": 1.4})
@@ -66,7 +68,8 @@ def _block(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
 def _layers(ax: Axes, x: float, low: float, high: float, text: str) -> None:
     """The frame around the blocks of one layer; a second outline behind it says that there are several."""
     for shift, face in ((0.14, "#e4e4e4"), (0.0, "#f4f4f4")):
-        place, style = (x - 0.22 + shift, low + shift), {"facecolor": face, "edgecolor": GRAY, "linewidth": 1}
+        place = (x - 0.22 + shift, low + shift)
+        style: dict[str, Any] = {"facecolor": face, "edgecolor": GRAY, "linewidth": 1}
         ax.add_patch(FancyBboxPatch(place, _WIDE + 0.44, high - low, boxstyle="round,pad=0.02", zorder=0, **style))
     ax.text(
         x + _WIDE + 0.55, (low + high) / 2, text, fontsize=SMALL_TEXT_SIZE, color="#333333", rotation=270, va="center"
