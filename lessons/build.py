@@ -26,6 +26,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lessons.execution import KERNELSPEC, CellFailed, code_outputs, lesson_folder, run, stderr_texts, tags
+from lessons.navigation import repository, with_links
 from pmd_corpora.terminal import terminal
 
 LESSONS = Path(__file__).resolve().parent
@@ -35,6 +36,7 @@ _REWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # a terminal shows only what follows
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _MARKER = re.compile(r"^[ ]*### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 _H1 = re.compile(r"^# \S", re.MULTILINE)
+_ANSWER = re.compile(r"<!-- BEGIN ANSWER -->\n(.*?)\n<!-- END ANSWER -->", re.DOTALL)
 
 
 class LessonError(Exception):
@@ -53,6 +55,8 @@ def load(source: Path) -> NotebookNode:
     nb.nbformat, nb.nbformat_minor = 4, 5
     for position, cell in enumerate(nb.cells):
         cell["id"] = f"{source.stem[:2]}-{position:03d}"  # jupytext makes new ids each time it reads the source
+        if "hide-input" in tags(cell):  # JupyterLab folds the code; a click opens it
+            cell.metadata["jupyter"] = {"source_hidden": True}
     titles = sum(len(_H1.findall(_FENCE.sub("", cell.source))) for cell in nb.cells if cell.cell_type == "markdown")
     if titles != 1:
         raise LessonError(f"{source.name} has {titles} first-level headings; give it exactly one '# Title'.")
@@ -62,11 +66,26 @@ def load(source: Path) -> NotebookNode:
 def versions(source: Path, lessons: Path) -> dict[Path, NotebookNode]:
     """The notebooks of a lesson, not executed: {path: learner's version, path: version with solutions}."""
     learner, solved = load(source), load(source)
+    titles = {one.stem: title_of(one) for one in sources(lessons)}
+    address = repository(lessons.parent / "pyproject.toml")
     for cell in learner.cells:
-        cell.source = without_solution(without_hidden_tests(cell.source, source.name), source.name)
+        cell.source = without_answers(without_solution(without_hidden_tests(cell.source, source.name), source.name))
     for cell in solved.cells:
-        cell.source = with_name(_MARKER.sub("", without_hidden_tests(cell.source, source.name)))
+        cell.source = _ANSWER.sub(r"\1", with_name(_MARKER.sub("", without_hidden_tests(cell.source, source.name))))
+    for nb in (learner, solved):
+        with_links(nb, source.stem, titles, nb is solved, address)
     return {lessons / f"{source.stem}.ipynb": learner, lessons / "solutions" / f"{source.stem}.ipynb": solved}
+
+
+def title_of(source: Path) -> str:
+    """The first-level heading of a lesson; its name where there is none."""
+    found = re.search(r"^# # (\S.*)", source.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else source.stem
+
+
+def without_answers(text: str) -> str:
+    """A text without the answers to its open questions, which stand between two comments and only in the solutions."""
+    return _ANSWER.sub("", text).rstrip()
 
 
 def with_name(text: str) -> str:

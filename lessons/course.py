@@ -18,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from lessons.build import LESSONS, LessonError, load, sources
+from lessons.build import LESSONS, LessonError, load, sources, without_answers
 from lessons.execution import lesson_folder, tags
 from pmd_corpora.terminal import terminal
 
@@ -96,6 +96,7 @@ def make_course(out: Path, only: Sequence[str] = (), lessons: Path = LESSONS, se
 def graded(nb: NotebookNode) -> NotebookNode:
     """Add nbgrader's marks to the notebook, in place: learners solve exercise cells, and check cells are graded."""
     for cell in nb.cells:
+        cell.source = without_answers(cell.source)
         cell_tags = tags(cell)
         points = [int(found[1]) for tag in cell_tags if (found := _POINTS.fullmatch(tag))]
         if "exercise" in cell_tags:

@@ -7,7 +7,8 @@
 #
 # **Contents**: one model, many pairs · how unequal? · exercise: unequal · one scale hides the tail · from words to pieces ·
 # which language is wanted: tags · exercise: tags · a budget of tokens · exercise: pack · exercise: padding by hand · masks ·
-# exercise: keep mask · takeaways
+# exercise: keep mask · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## One model, many pairs
@@ -248,6 +249,13 @@ l01.checks.TAGS.grade(tags, seed=1)
 # Write this rule. `lengths` is a list of sentence lengths of one pair. Return a list of batches, each a list of lengths, with
 # the shortest first. Fill each batch as long as the next sentence fits. A sentence longer than the budget makes a batch of its
 # own.
+#
+# <details><summary>Hint</summary>
+#
+# Sort first. Keep the batch that you are filling at the end of a list of batches. The next sentence is the longest so far,
+# so the batch with it would cost its length times the new number of sentences.
+#
+# </details>
 
 # %% tags=["exercise"]
 def pack(lengths, budget):
@@ -342,6 +350,13 @@ print("to predict    ", batch.gold.tolist())
 #
 # `lengths` is a tensor of integers, one per sentence. Return a boolean tensor of shape [sentences, longest] that is `True`
 # where there is a real token; padding is on the right. You need no loop: `torch.arange` and one comparison are enough.
+#
+# <details><summary>Hint</summary>
+#
+# Compare a row of positions 0, 1, 2, ... with a column of lengths. `lengths[:, None]` has the shape [sentences, 1], and the
+# comparison then makes a table of all combinations.
+#
+# </details>
 
 # %% tags=["exercise"]
 def keep_mask(lengths):
@@ -374,6 +389,73 @@ Table(columns, rows, best=None)
 # **What to notice.** Twenty batches are a fifth of a pass for `fra`, and seven and ten passes for the two pairs of thirty
 # sentences. The batches of those pairs also have more padding, because among thirty sentences few have the same length. Now
 # imagine that every language got equally many batches. Whether it should is the subject of the next lesson.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** A corpus has 1,000,000 French and 5,000 Turkish pairs. Why does a linear bar chart mislead you here?
+#
+# <details><summary>A. The Turkish bar is too small to be seen, so the chart looks as if there were one language.</summary>
+#
+# Right. The chart is correct, but the eye reads a list of one. A logarithmic scale shows both, at the price that heights are
+# factors.
+#
+# </details>
+#
+# <details><summary>B. Its bars are wrong, because a share must be a logarithm.</summary>
+#
+# Not so. The lengths are right. A scale is a choice of what to make visible, not a correction.
+#
+# </details>
+#
+# <details><summary>C. Small corpora have less reliable counts.</summary>
+#
+# Not so. A count of sentences is exact, however small it is. What is unreliable is what a model learns from few sentences.
+#
+# </details>
+#
+# **Question 2.** Why does a batch hold a limited number of tokens, and not a limited number of sentences?
+#
+# <details><summary>A. Because the loss is divided by tokens.</summary>
+#
+# Not so. The loss is divided by real target tokens whatever the batch looks like. The budget limits cost.
+#
+# </details>
+#
+# <details><summary>B. Because the cost of a batch is its longest sentence times its number of sentences, padding included.</summary>
+#
+# Right. Forty short sentences and five long ones can cost the same, and the memory must be enough for every batch.
+#
+# </details>
+#
+# <details><summary>C. Because the model cannot read more tokens at once.</summary>
+#
+# Not so. That limit is `max_len`, for one sentence. A batch may hold many sentences of that length if the memory is large
+# enough.
+#
+# </details>
+#
+# **Question 3.** In one-to-many translation, two sources differ only in their tag. What follows?
+#
+# <details><summary>A. The model translates them alike, because the sentences are alike.</summary>
+#
+# Not so. Every later layer can look at the tag, and so the whole translation may change.
+#
+# </details>
+#
+# <details><summary>B. The tag must be repeated before every word to have an effect.</summary>
+#
+# Not so. Attention looks at any distance, so one id is enough.
+#
+# </details>
+#
+# <details><summary>C. One id decides into which language the model translates.</summary>
+#
+# Right. Training has shown the model that this id goes together with targets of one language.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

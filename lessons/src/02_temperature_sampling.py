@@ -6,7 +6,8 @@
 # > exercises. **Difficulty**: 1 of 5. **You need**: lesson 01; powers and logarithms.
 #
 # **Contents**: whose turn is it? · one exponent · exercise: P · the knob · exercise: ratio · how often is a sentence seen? ·
-# exercise: visits · a share of what? · drawing with less luck · takeaways
+# exercise: visits · a share of what? · drawing with less luck · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Whose turn is it?
@@ -73,6 +74,14 @@ print(torch.allclose(softmax, temperature_probabilities(sizes, 5)))
 
 # %% [markdown]
 # ## The knob
+#
+# **Predict** (2 minutes). Before you look: between $\tau=1$ and $\tau=5$, which of the six pairs gain and which lose? Is
+# there one that hardly changes?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** French and German lose, the other four gain. German changes least, from 30 % to 24 %. Chinese doubles: a
+# pair that is called large can gain, too.
+# <!-- END ANSWER -->
 
 # %%
 from pmd_kit import pictures
@@ -121,6 +130,12 @@ l02.checks.RATIO.grade(ratio, seed=2)
 #
 # If `draws` sentences are drawn in all, how often is *one* sentence of each pair seen, on average? Return one number per pair.
 # Use `temperature_probabilities` if your `P` is not ready.
+#
+# <details><summary>Hint</summary>
+#
+# The number of draws that a pair gets is draws times its probability. These draws are shared evenly among its sentences.
+#
+# </details>
 
 # %% tags=["exercise"]
 def visits(sizes, tau, draws):
@@ -202,6 +217,71 @@ Table(["64 draws at tau=5", "Turkish, expected", "average of 200 tries", "fewest
 # %% [markdown]
 # **What to notice.** Both averages are near the expected number. They differ in a single run: independent draws may give Turkish
 # hardly a turn or twice its share, while stratified draws are never off by a whole draw.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** What happens to P when tau goes to infinity?
+#
+# <details><summary>A. The small languages get almost everything.</summary>
+#
+# Not so. The flattest distribution is the uniform one. Only a negative exponent would prefer small languages.
+#
+# </details>
+#
+# <details><summary>B. All pairs get the same probability.</summary>
+#
+# Right. The exponent 1/tau goes to 0, and every size to the power of 0 is 1.
+#
+# </details>
+#
+# <details><summary>C. The probabilities become the shares of the data.</summary>
+#
+# Not so. That is tau = 1.
+#
+# </details>
+#
+# **Question 2.** At tau = 5, a Turkish sentence is seen 77 times an epoch. Which sentence is true?
+#
+# <details><summary>A. Turkish gets 77 times as many batches as French.</summary>
+#
+# Not so. French still gets more batches. The 77 compares the visits of one sentence with one visit, not two languages.
+#
+# </details>
+#
+# <details><summary>B. The Turkish data are 77 times as large for the model.</summary>
+#
+# Not so. They are the same few sentences again and again; nothing new is in them.
+#
+# </details>
+#
+# <details><summary>C. The model may learn these sentences by heart, and held-out loss will show whether it does.</summary>
+#
+# Right. Repetition is the price of flattening. P itself says nothing about the damage.
+#
+# </details>
+#
+# **Question 3.** The library draws "stratified". What does that change?
+#
+# <details><summary>A. The expected number of draws of each pair.</summary>
+#
+# Not so. The expectation is P times the number of draws in both cases.
+#
+# </details>
+#
+# <details><summary>B. How much the number of draws varies from run to run.</summary>
+#
+# Right. Each pair has had its share at any moment, up to less than one draw.
+#
+# </details>
+#
+# <details><summary>C. It gives small pairs a little more, so that they are not forgotten.</summary>
+#
+# Not so. It is fair to all pairs alike; only luck is taken out.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -7,8 +7,9 @@
 # > lesson 01; matrix products.
 #
 # **Contents**: what the model is asked · a weighted average · exercise: attention · who may look where · exercise: causal
-# mask · exercise: torch's way · reading shapes · inside a trained model · where words stand · exercise: positions ·
-# before or after · every part and its size · exercise: count · the same network elsewhere · takeaways
+# mask · exercise: torch's way · reading shapes · the machine in code · inside a trained model · where words stand · exercise: positions ·
+# before or after · every part and its size · exercise: count · the same network elsewhere · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## What the model is asked
@@ -29,6 +30,7 @@ import torch
 
 import pmd_lite as pmd
 from pmd_kit import l03
+from pmd_kit.listing import listing
 from pmd_lite.evaluation.tables import Table
 
 # %% tags=["parameters"]
@@ -38,6 +40,27 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings = dict(steps=800, eval_every=200) if size == "lesson" else dict(steps=10, eval_every=5)
 runs_in = Path("runs") / f"lesson03-{size}"
+
+# %% [markdown]
+# Here is the whole machine. Read it from the bottom to the top. Square brackets hold shapes: B sentences in the batch, S source
+# tokens, T target tokens, d numbers for each token (`d_model`), and V pieces in the vocabulary.
+
+# %%
+l03.architecture.architecture(
+    alt="Left, the encoder: embedding, then layers of self-attention and feed-forward, up to the memory. Right, the decoder: "
+    "embedding, then layers of self-attention, cross-attention to the memory and feed-forward, up to the logits",
+)
+
+# %% [markdown]
+# - The **encoder** reads the source. Its result, the *memory*, has one vector of d numbers for each source token.
+# - The **decoder** reads the translation so far and predicts what comes next, at every position at once.
+# - **Self-attention**: the tokens of one sentence look at each other. **Cross-attention**: the tokens of the translation look at
+#   the memory. Its queries come from the decoder, its keys and values from the encoder. This is the only way from the source to
+#   the translation.
+# - **Feed-forward**: two matrix products with a nonlinearity between them. They act on each token alone. Attention brings
+#   information to a token; feed-forward works on it. Most numbers of a layer are here (exercise 5).
+#
+# A layer keeps the shape of what comes in. So we can stack as many layers as we like: the paper stacks six on each side.
 
 # %% [markdown]
 # ## A weighted average
@@ -72,6 +95,13 @@ print("weights", weights, "answer", weights @ v)  # the answer: (1 * 6 + 3 * 6) 
 # Write attention for whole batches. `q` is `[batch, heads, q_len, d_head]`; `k` and `v` are `[batch, heads, k_len, d_head]`;
 # `mask` is `[batch, 1, 1, k_len]`, True where a query may look at the key. The answer has the shape of `q`. Which score must a
 # hidden key have so that its weight becomes exactly zero?
+#
+# <details><summary>Hint</summary>
+#
+# `k.transpose(-1, -2)` turns keys so that one product gives all scores, [batch, heads, q_len, k_len]. Change the scores of
+# hidden keys before the softmax, not the weights after it. Which number becomes 0 under the exponential?
+#
+# </details>
 
 # %% tags=["exercise"]
 def attention(q, k, v, mask):
@@ -89,12 +119,19 @@ l03.checks.ATTENTION.grade(attention, seed=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The library does this in one place, the function `attend`. Here is the small example again, now as a batch of two languages.
-# The Turkish sentence has only two words. Its row is filled up with a pad, and the mask hides the pad.
+# The library does this in one place, the function `attend`. This is its code, read from the library when the cell runs. Its
+# last lines are your exercise. The first two lines hand the work to PyTorch's own function (exercise 3) where that is faster.
 
 # %%
 from pmd_lite.model.layers import attend, positions_table
 
+listing(attend)
+
+# %% [markdown]
+# Here is the small example again, now as a batch of two languages. The Turkish sentence has only two words. Its row is filled up
+# with a pad, and the mask hides the pad.
+
+# %%
 mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]  # French, Turkish
 batch = [x.expand(2, 1, -1, -1) for x in (q, k, v)]  # [batch=2, heads=1, len, d_head]
 print(attend(*batch, mask=mask)[:, 0, 0])
@@ -135,6 +172,13 @@ l03.checks.CAUSAL_MASK.grade(causal_mask, seed=3)
 # attn_mask=...)`. Use it to let every query look at the real words only. This time you do not get a mask. You get the token ids
 # of the source, `src` of shape `[batch, k_len]`, and the id `pad` of the pads. Be careful with the shape of your mask: a mask
 # that lacks an axis may fit by accident.
+#
+# <details><summary>Hint</summary>
+#
+# `src.ne(pad)` is [batch, k_len]. The scores are [batch, heads, q_len, k_len]. So the mask needs two more axes of length 1:
+# `mask[:, None, None, :]`.
+#
+# </details>
 
 # %% tags=["exercise"]
 def with_torch(q, k, v, src, pad):
@@ -155,6 +199,9 @@ l03.checks.WITH_TORCH.grade(with_torch, seed=3)
 #
 # One attention finds one kind of relation. So a layer has several *heads*. Each head has its own queries, keys and values, and
 # each is $1/h$ as wide as the model, where $h$ is the number of heads. All heads together cost no more than a single wide one.
+# The answers of the heads are then put side by side again, which gives d numbers, and one more matrix (`out`) mixes them: without
+# it, no head would know what the others have found.
+#
 # Follow a batch of two sentences through a small model, and say each shape before you read it.
 
 # %%
@@ -179,6 +226,41 @@ tensors = {
 }
 for name, tensor in tensors.items():
     print(f"{name:40} {list(tensor.shape)}")
+
+# %% [markdown]
+# ## The machine in code
+#
+# Now read the machine itself. You know every part. `qkv` makes queries, keys and values in one product, `_split_heads` cuts them
+# into heads, `_merge_heads` puts the heads side by side, and `out` mixes them:
+
+# %%
+from pmd_lite.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, SelfAttention
+
+listing(SelfAttention.forward, FeedForward)
+
+# %% [markdown]
+# A layer is a chain of such sublayers. None of them replaces its input; each adds something to it. The class `Residual` does the
+# adding. The section "Before or after" below explains its two forms. (`past` holds what the decoder has read already. It is for
+# translating word by word, lesson 05; in training it is None.)
+
+# %%
+listing(Residual.before, Residual.after, EncoderLayer.forward, DecoderLayer.forward)
+
+# %% [markdown]
+# And this is the whole model, from ids to logits. `hidden` stops before the output layer, so that a loss needs the logits of the
+# real tokens only.
+
+# %%
+listing(Transformer.forward, Transformer.hidden, Transformer.encode, Transformer.project)
+
+# %% [markdown]
+# **Predict** (2 minutes). Before you continue: which of the listed functions must change if a model should translate without
+# seeing the order of words? Which one must change if the decoder may look into the future?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** None of the listed ones for the first question: positions are added where ids become vectors (`_embed`). For the
+# second, only `DecoderLayer.forward`: it asks its self-attention for a causal mask (`causal=past is None`).
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Inside a trained model
@@ -216,6 +298,13 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 # *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has learned that
 # adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere,
 # and it often spends it on the language tag or on the end of the sentence. The crosses are pads.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Look for the darkest cell of each of the two rows, head by head. The row that leads to "small" should have
+# it at a piece of *vabra* in at least one head, and the row that leads to "lamps" at a piece of *pahagebes*. So the two rows
+# look at the source in the opposite order of the English words: the model has learnt the exchange. Which head does it is
+# chance, and another seed gives the work to another head.
+# <!-- END ANSWER -->
 
 # %%
 l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 to source"])
@@ -224,6 +313,12 @@ l03.widgets.attention_figure("tur, decoder 2 to source", shown["tur, decoder 2 t
 # **What to notice.** This is the same model with the other language. To say "saw", the decoder needs the verb, which stands at
 # the end of the sentence; for the object it must come back to the middle. Find the heads that make this jump. Next, see how
 # the decoder looks at its own words:
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Search the row that leads to "saw" for a dark cell near the right end, before the end token. The row of the
+# object should have its darkest cell in the middle. If one head does both jumps, it looks for "the word I need next",
+# whatever its place.
+# <!-- END ANSWER -->
 
 # %%
 l03.widgets.attention_figure("fra, decoder 1", shown["fra, decoder 1"])
@@ -253,6 +348,13 @@ l03.widgets.attention_viewer(shown, start="fra, encoder 1")
 # ### Exercise 4: positions (6 minutes, difficulty 2)
 #
 # Return the table `[length, d_model]` for positions `0` to `length - 1`; `d_model` is even.
+#
+# <details><summary>Hint</summary>
+#
+# Make the speeds for even columns first: `torch.arange(0, d_model, 2)`. A column of positions times a row of speeds is a
+# table of angles. Put all sines left and all cosines right.
+#
+# </details>
 
 # %% tags=["exercise"]
 def positions(length, d_model):
@@ -332,6 +434,14 @@ Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parame
 #
 # Put your name between the quotes. You get a model of your own, with `norm="pre"` and `tie="all"` like the one above. How many
 # parameters does it have? Work with the table above, not with the library. Your answer may be a formula in Python.
+#
+# <details><summary>Hint</summary>
+#
+# Count one attention first: four square matrices (three in `qkv`, one in `out`), each with its bias. A decoder layer has two
+# attentions and three norms, an encoder layer one and two. With pre-norm each stack has one more norm at its end. The table
+# counts once.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -358,7 +468,7 @@ l03.checks.parameters(student).grade(parameters, seed=3)
 # %% [markdown]
 # And the paper's model? On torch's device `meta`, tensors have shapes but no numbers, so any laptop can build the model.
 
-# %%
+# %% tags=["hide-input"]
 import dataclasses
 
 rows = []
@@ -414,9 +524,75 @@ else:
     print("all logits of Marian equal ours up to 0.0001:", difference < 1e-4)
 
 # %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** A padded sentence is in the batch. What goes wrong if hidden scores are set to 0 instead of minus infinity?
+#
+# <details><summary>A. Nothing: 0 means "no weight".</summary>
+#
+# Not so. A weight of 0 needs a score of minus infinity. A score of 0 has the exponential 1.
+#
+# </details>
+#
+# <details><summary>B. Pads get weight, and the answers depend on how long the other sentences of the batch are.</summary>
+#
+# Right. exp(0) = 1 is a real share. So the same sentence would be translated differently in another batch.
+#
+# </details>
+#
+# <details><summary>C. The softmax no longer adds up to 1.</summary>
+#
+# Not so. It always adds up to 1. The question is who gets a part of it.
+#
+# </details>
+#
+# **Question 2.** Which part of a layer lets a word learn something about another word?
+#
+# <details><summary>A. The feed-forward sublayer, because it has the most numbers.</summary>
+#
+# Not so. It acts on each word alone; it works on what attention has brought.
+#
+# </details>
+#
+# <details><summary>B. The residual path, because it adds things.</summary>
+#
+# Not so. It adds the sublayer's output to the same word, never to another one.
+#
+# </details>
+#
+# <details><summary>C. Attention.</summary>
+#
+# Right. It is the only place where vectors of different positions are mixed.
+#
+# </details>
+#
+# **Question 3.** Four heads of width 16 take the place of one head of width 64. What changes?
+#
+# <details><summary>A. The cost of a layer is four times as high.</summary>
+#
+# Not so. Each head is a quarter as wide, and all of them together cost about the same.
+#
+# </details>
+#
+# <details><summary>B. The layer can look for four kinds of relation at once, and a last matrix mixes their answers.</summary>
+#
+# Right. Each head has its own weights over the words. `out` lets their findings meet.
+#
+# </details>
+#
+# <details><summary>C. The model becomes four times as deep.</summary>
+#
+# Not so. Heads work side by side. Depth is the number of layers.
+#
+# </details>
+
+# %% [markdown]
 # ## Takeaways
 #
-# - Attention is a weighted average; all other parts of a layer act on each word alone.
+# - Attention is a weighted average of what other words offer. All other parts of a layer, above all the feed-forward sublayer,
+#   act on each word alone.
 # - Scores of $-\infty$ *before* the softmax hide pads and the future. Libraries disagree on whether True means "look" or
 #   "hide", and a mask with an axis missing may fit by accident: test masks on one padded sentence.
 # - Positions come in as sines and cosines, whose dot product depends on distance alone.

@@ -7,7 +7,8 @@
 # > **You need**: lessons 01 and 03; logarithms; what a gradient is.
 #
 # **Contents**: what is minimised · exercise: perplexity · a softer target · exercise: smoothed · whose mean? · exercise:
-# gradient · up and down again · exercise: rate · does it matter? · killed in the middle · exercise: checkpoint · takeaways
+# gradient · up and down again · exercise: rate · does it matter? · killed in the middle · exercise: checkpoint · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## What is minimised
@@ -80,6 +81,13 @@ print(f"nats per token of the new model: {sums[2] / batch.tokens:.2f}")
 #
 # `logp` is `[batch, trg_len, vocab]`. `gold` is `[batch, trg_len]` and holds `pad` after the end of a sentence. Return the
 # perplexity per real token of the whole batch. (What should padding contribute, above and below the fraction bar?)
+#
+# <details><summary>Hint</summary>
+#
+# `logp.gather(2, gold[:, :, None])` picks the log-probability of the gold word at every place. Padding must be missing from
+# the sum and from the count by which you divide. The exponential comes last.
+#
+# </details>
 
 # %% tags=["exercise"]
 def perplexity(logp, gold, pad):
@@ -177,6 +185,13 @@ l04.figures.loss_of_confidence(
 # shape `[tokens, features]`; the logits are `x @ weight`. Return the gradient of the mean loss over all tokens of all
 # micro-batches (plain cross-entropy, no smoothing). Use one forward and backward pass per micro-batch. You may use
 # `torch.nn.functional.cross_entropy` and `torch.autograd.grad` or `.backward()`. Do not change the `weight` that you are given.
+#
+# <details><summary>Hint</summary>
+#
+# Count the tokens of all micro-batches before the loop. Use `reduction="sum"`, so that you divide once and by the right
+# number. `backward()` adds to the gradient that is already there; work on a copy of `weight` that requires a gradient.
+#
+# </details>
 
 # %% tags=["exercise"]
 def gradient(weight, batches):
@@ -288,7 +303,7 @@ print(f"their peak: {vaswani:.4f}; the paper's: 0.0015, {0.0015 / vaswani:.1f} t
 # warm-up is. The released scripts use 4,000 updates. The table shows the values of the appendix (`wmt6`) beside the two presets
 # that we use most:
 
-# %%
+# %% tags=["hide-input"]
 from pmd_lite.config import PRESETS
 from pmd_lite.evaluation.tables import Table, mean_spread
 
@@ -316,6 +331,15 @@ Table(columns, rows, best=None)
 # - *four micro-batches*: a quarter of the updates, each of four micro-batches, and a quarter of the warm-up.
 #
 # We train each with two seeds, because one seed shows no spread. This takes a few minutes.
+#
+# **Predict** (2 minutes). Before you run the next cell, order the four trainings by their dev loss at the end. Which
+# difference will be smaller than that of two seeds?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** We expected the preset first, and the missing warm-up or the fewer updates last. Label smoothing is the
+# difference that two seeds may not be able to show. Compare with the lines that the program prints; if they contradict you,
+# ask which of your reasons was wrong.
+# <!-- END ANSWER -->
 
 # %%
 steps, every = (600, 60) if size == "lesson" else (12, 4)
@@ -350,7 +374,7 @@ l04.figures.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds 
 # The table shows the end of these curves. For the largest and the smallest pair it also shows the loss on the training
 # sentences, measured since the evaluation before:
 
-# %%
+# %% tags=["hide-input"]
 def at_the_end(of, kind, pair):
     found = [run.evaluations()[-1][kind][pair] for run in of]
     known = [loss for loss in found if loss is not None]  # None: not drawn since the last evaluation
@@ -399,9 +423,9 @@ for name in others:
 # that you can read it at a glance:
 
 # %%
-import inspect
+from pmd_kit.listing import listing
 
-print(inspect.getsource(l04.small_training.SmallTraining))
+listing(l04.small_training.SmallTraining)
 
 # %% [markdown]
 # ### Exercise 5: checkpoint (12 minutes, difficulty 3)
@@ -413,6 +437,14 @@ print(inspect.getsource(l04.small_training.SmallTraining))
 # The check really does this. It trains, calls your function, and *continues to train*. Then it makes a new training, loads what
 # you returned, repeats the same updates, and compares the weights bit by bit. So ask yourself: what happens to a tensor in your
 # dictionary while the training continues?
+#
+# <details><summary>Hint</summary>
+#
+# `state_dict()` and an attribute such as `training.weights` are the living tensors: they change while the training
+# continues. `clone` of this lesson's first cell copies a dictionary with everything in it. Which of the six names can be
+# computed from another one?
+#
+# </details>
 
 # %% tags=["exercise"]
 def checkpoint(training):
@@ -524,6 +556,73 @@ print("anything else (Adam, data, schedule) that differs:", list(differences(*ot
 # %%
 files = [path.relative_to(killed) for path in killed.rglob("*") if path.is_file() and path.name[0] != "."]
 print("\n".join(sorted(path.as_posix() for path in files)))
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** A new model with a vocabulary of 400 pieces has a loss of 12 nats per token. What do you do?
+#
+# <details><summary>A. Train: the loss will fall.</summary>
+#
+# Not so. log 400 is about 6, the loss of a model that knows nothing. This one is surer than that, and wrong; something is
+# broken.
+#
+# </details>
+#
+# <details><summary>B. Look for a mistake before you train.</summary>
+#
+# Right. A new model should start near log V. Twice as much means large logits at the start, or a loss that counts something
+# twice.
+#
+# </details>
+#
+# <details><summary>C. Lower the learning rate.</summary>
+#
+# Not so. No step has been made yet, so the rate cannot be the cause.
+#
+# </details>
+#
+# **Question 2.** Why is the dev loss of this course a plain one, although training smooths the target?
+#
+# <details><summary>A. Because a smoothed loss has a floor that depends on epsilon, so losses could not be compared.</summary>
+#
+# Right. A perfect student of a smoothed target does not reach 0. Plain nats mean the same for every setting.
+#
+# </details>
+#
+# <details><summary>B. Because the dev set has no gold words.</summary>
+#
+# Not so. It has references like the training set; otherwise there would be no loss at all.
+#
+# </details>
+#
+# <details><summary>C. Because smoothing would let the model cheat.</summary>
+#
+# Not so. It is not cheating, only another target with another lowest value.
+#
+# </details>
+#
+# **Question 3.** You restart a training from its weights alone. What happens?
+#
+# <details><summary>A. An error: the optimizer is missing.</summary>
+#
+# Not so. A new optimizer starts without complaint. This is why the fault is hard to see.
+#
+# </details>
+#
+# <details><summary>B. Nothing: the weights are the model.</summary>
+#
+# Not so. They are the model, but not the training. Adam's moments, the schedule and the order of the data begin again.
+#
+# </details>
+#
+# <details><summary>C. It looks healthy, and it is another training.</summary>
+#
+# Right. No message appears. You find it by comparing bits with a run that was not interrupted.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

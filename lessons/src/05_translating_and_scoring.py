@@ -7,7 +7,8 @@
 #
 # **Contents**: the best sentence · exercise: greedy · a model to talk to · how to compare lengths · exercise: two scores ·
 # the beam · does a wider beam help? · what BLEU counts · exercise: matches · exercise: corpus BLEU · a number and its
-# signature · exercise: the trap · takeaways
+# signature · exercise: the trap · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## The best sentence
@@ -61,6 +62,13 @@ print("beam 2:", search(beam=2))
 # `[1, trg_len, vocab]`. The input of the decoder begins with `bos`. Return the list of ids of the greedy translation, without
 # `bos` and `eos`, and at most `max_len` of them. (At each step, run the decoder again on all words so far. This is slow; the
 # library stores keys and values instead.)
+#
+# <details><summary>Hint</summary>
+#
+# Keep a list of ids that begins with `bos`. In each round you need only the last position of the logits: `logits[0, -1]`.
+# Stop at `eos`, or when the list is long enough. Remember what you must not return.
+#
+# </details>
 
 # %% tags=["exercise"]
 def greedy(model, src, bos, eos, max_len):
@@ -174,6 +182,14 @@ l05.widgets.beam_explorer(explore, shown)
 #
 # A wider beam finds sentences with a higher score; that is all it promises. The paper uses a beam of 5 (appendix C). What does
 # this beam do for our model? We translate the first test sentences of the largest and the smallest language several times.
+#
+# **Predict** (2 minutes). Will a beam of 5 have a higher BLEU than greedy search, and by how many points? On which pair
+# more?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Tenths of a point at most, in either direction. The unsure model (`est`) has more to gain and more to lose,
+# because its hypotheses differ more.
+# <!-- END ANSWER -->
 
 # %%
 from pmd_lite.evaluation.bleu import corpus_bleu
@@ -235,6 +251,13 @@ l05.widgets.bleu_editor("the old cat sees the the small dog", "the small dog see
 # ### Exercise 3: matches (8 minutes, difficulty 2)
 #
 # For one sentence, given as lists of tokens, return `[matching n-grams, n-grams of hyp]`. `collections.Counter` will help you.
+#
+# <details><summary>Hint</summary>
+#
+# Make the n-grams as tuples (lists cannot be counted) and count both sides with `Counter`. The operator `&` between two
+# counters keeps the smaller count of each n-gram: this is the clipping.
+#
+# </details>
 
 # %% tags=["exercise"]
 def matches(hyp, ref, n):
@@ -257,6 +280,13 @@ l05.checks.MATCHES.grade(matches, seed=5)
 #
 # Now do the same for a corpus. `matches_of` and `totals_of` are lists with four counts for each sentence (for $n = 1$ to 4).
 # `hyp_lens` and `ref_lens` are the lengths of the sentences. Return BLEU of the whole corpus. Where do the sums go?
+#
+# <details><summary>Hint</summary>
+#
+# BLEU of a corpus is not a mean over sentences. Add up matches and totals over all sentences for each n, then divide. The
+# same holds for the lengths in the brevity penalty.
+#
+# </details>
 
 # %% tags=["exercise"]
 def bleu(matches_of, totals_of, hyp_lens, ref_lens):
@@ -326,6 +356,13 @@ for name in ("13a", "intl", "zh", "char"):
 #
 # Write a function that scores Chinese translations so that the number may be compared with the numbers of other people. Use
 # sacreBLEU itself, `sacrebleu.BLEU(...)`, as in the cell above.
+#
+# <details><summary>Hint</summary>
+#
+# The table above shows four tokenizers. Which of them cuts Chinese as the papers do that you want to compare with?
+# `BLEU(tokenize=...)` takes its name.
+#
+# </details>
 
 # %% tags=["exercise"]
 def score_zh(hyps, refs):
@@ -351,6 +388,73 @@ print(corpus_bleu(hyps, refs, "zh").signature.rsplit("|", 1)[0])
 # The paper translates into Chinese too, in the one-to-many half of WMT-6. It reports 21.5 BLEU for temperature sampling, and
 # the same for Auto-PMD (table "BLEU score per language pair on the WMT-6 dataset"). It does not print its signature. With 13a
 # on plain text, such a number is not possible. So when we reproduce it, we score with `zh`, and say so.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Beam search finds sentences with a higher probability than greedy search. Is its BLEU higher?
+#
+# <details><summary>A. Yes, because a more probable sentence is a better translation.</summary>
+#
+# Not so. Probability is the model's opinion. If the model prefers short or dull sentences, a better search finds more of
+# them.
+#
+# </details>
+#
+# <details><summary>B. It may be. A higher score is all that the search promises.</summary>
+#
+# Right. Whether the model's score agrees with quality is another question, and BLEU or a reader must answer it.
+#
+# </details>
+#
+# <details><summary>C. No: a beam is only for speed.</summary>
+#
+# Not so. A beam is slower than greedy search, because it follows several beginnings.
+#
+# </details>
+#
+# **Question 2.** What does a length penalty of 2 do in the formula of this lesson?
+#
+# <details><summary>A. It punishes long sentences.</summary>
+#
+# Not so. The name suggests it. But log P is negative, and dividing it by a larger number brings it nearer to 0.
+#
+# </details>
+#
+# <details><summary>B. It lets longer sentences win.</summary>
+#
+# Right. The division by the length to the power of 2 makes a long sentence's score less negative.
+#
+# </details>
+#
+# <details><summary>C. It makes all translations as long as the source.</summary>
+#
+# Not so. The formula does not know how long the source is.
+#
+# </details>
+#
+# **Question 3.** Two papers report 21 and 23 BLEU into Chinese. One was scored with `13a`, the other with `zh`. Which system
+# is better?
+#
+# <details><summary>A. The one with 23.</summary>
+#
+# Not so. The difference may come from the definition of a word alone.
+#
+# </details>
+#
+# <details><summary>B. The one with 21, because 13a is stricter.</summary>
+#
+# Not so. You cannot translate one number into the other; the order of two systems may even change.
+#
+# </details>
+#
+# <details><summary>C. You cannot say.</summary>
+#
+# Right. Numbers with different signatures are different measurements. Score both outputs with one signature.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: two judges · a sweep of the knob · better beyond dispute · exercise: dominates · the frontier · exercise:
 # frontier · the area · exercise: area by hand · exercise: area · lower is better · what averages hide · two seeds ·
-# exercise: noise or not · the frontier explorer · the paper's frontier · takeaways
+# exercise: noise or not · the frontier explorer · the paper's frontier · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Two judges
@@ -55,6 +56,14 @@ print((low, high))
 # The knob is $\tau$ of Eq. 2. We train a model at each of five positions, from $\tau=0.5$, which is steeper than the data, to
 # $\tau=\infty$, where all pairs are drawn equally often. We train each model twice, with seeds 1 and 2; you will see why. This
 # is the cell that takes time. It keeps the trained models in `runs/`, so that a second call is fast.
+#
+# **Predict** (2 minutes). Before you train: draw the five points on paper, LRL to the right and HRL upwards. Where will
+# $\tau=\infty$ be, compared with $\tau=5$?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** It loses on HRL. On LRL it gains little or loses, since thirty sentences do not become more by being shown
+# more often. So the curve bends back.
+# <!-- END ANSWER -->
 
 # %%
 taus = ["0.5", "1", "2", "5", "inf"] if size == "lesson" else ["1", "2", "inf"]
@@ -91,6 +100,12 @@ l06.figures.sweep_figure(sweep, "tau=2")
 # points apart. With only two seeds, both may be luck.
 #
 # Here you can change the same picture. (Without a running kernel you see only the figure above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The trade ends at the last row up to which LRL still rises by more than its ±. Expect this at about
+# $\tau=2$: beyond it the small pairs see the same thirty sentences too often. At $\tau=0.5$ German and Chinese pay beside
+# the small pairs, since French takes their draws.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 l06.figures.tau_points(sweep)
@@ -147,6 +162,13 @@ for a, b in itertools.permutations(means, 2):
 #
 # Return the indices, in rising order, of the undominated points of a list. Use `dominates` from the library. Equal points do
 # not dominate each other.
+#
+# <details><summary>Hint</summary>
+#
+# A point belongs to the frontier if no point of the list dominates it. A point never dominates itself, so you need no
+# special case.
+#
+# </details>
 
 # %% tags=["exercise"]
 def frontier(points):
@@ -173,6 +195,12 @@ l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()]
 # %% [markdown]
 # **What to notice.** Which of the ten are on the frontier? Look for a $\tau$ of which one seed is on the frontier and the other
 # is not. The two seeds of one $\tau$ are *twins*: they differ only by luck. Does a twin ever dominate its twin?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Read the names on the dotted line, then look for their twins. If only one of two twins is on the line,
+# being on the frontier was luck for one of them. A twin that dominates its twin is the clearest sign: the lines printed
+# below say where this happens.
+# <!-- END ANSWER -->
 
 # %%
 for name, (one, other) in sweep.items():
@@ -221,6 +249,13 @@ l06.checks.my_area(student).grade(my_area, seed=6)
 # Now write it for any list of points (x, y) and any reference. Points that are not above the reference on both axes add
 # nothing. One way that works: keep the points that count, sort them by x from right to left, and remember how high the
 # staircase already is.
+#
+# <details><summary>Hint</summary>
+#
+# Walk from right to left. A point adds a rectangle only where it is higher than everything to the right of it: its width is
+# x minus the x of the reference, its height is what it adds to the staircase.
+#
+# </details>
 
 # %% tags=["exercise"]
 def area(points, reference):
@@ -288,6 +323,13 @@ l06.frontier_plane.frontier_plane(contenders, l06.contenders.LOSS)
 # two temperatures that one judge calls practically equal (their bars overlap) and the other judge separates clearly. BLEU looks
 # at the words that the model chose; loss looks at the probability of the word that it should have chosen. Which judge matters?
 # Papers report BLEU; Auto-PMD's search (lesson 10) uses dev loss.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The two printed lists answer the first question. For the distances compare $\tau=5$ and $\tau=\infty$ in
+# both figures: overlapping bars in BLEU and clearly separate points in loss mean that the probability of the right word has
+# fallen, while the most probable words are still the same. Which judge matters depends on the use. A reader sees words, so
+# BLEU is nearer to the use; a search during training needs a measure that reacts early, so it uses loss.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## What averages hide
@@ -308,6 +350,11 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 # brings it back, and for the number of tenths by which it is ahead there. One pair is enough. So the more axes there are, the
 # less it means to be undominated. A model that is dominated even by six judges has nothing to show: another model is at least
 # as good on every pair.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the two lists. A model that appears only in the second was beaten on both means, and is ahead on at
+# least one pair. Its lead in the table is often a few tenths, less than two seeds differ. So its return says little.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Two seeds
@@ -321,6 +368,13 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 # `before` and `after` are the scores of two models, as lists with one score per seed. The *spread* of a model is its largest
 # score minus its smallest. Take the larger of the two spreads. If the difference of the means is not larger than this spread,
 # in either direction, return `"noise"`. Otherwise return `"better"` or `"worse"`, for `after` compared with `before`.
+#
+# <details><summary>Hint</summary>
+#
+# Compute the difference of the means with its sign. Compare its size with the larger spread. The sign decides only after the
+# difference has turned out to be more than noise.
+#
+# </details>
 
 # %% tags=["exercise"]
 def verdict(before, after):
@@ -342,7 +396,7 @@ l06.checks.VERDICT.grade(verdict, seed=6)
 # %% [markdown]
 # Here is every step of the knob under this rule (with the checked version of your function):
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for before, after in itertools.pairwise(sweep):
     cells = [f"{before} -> {after}"]
@@ -370,6 +424,11 @@ for n in (2, 3, 5):
 # model are as far apart. And where there is nothing to find, the rule finds something in one case of five with two seeds, and
 # in one of twenty-five with three (the shares above). It is worse to ask only whether the seeds agree on the sign: two seeds
 # agree half the time by chance. Lessons 12 and 13 have three seeds and draw sentences as well.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The words "better" and "worse" mark them. Expect the large pairs to lose more than noise at every step to a
+# larger $\tau$, and the small ones to gain more than noise at the first steps only.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The frontier explorer
@@ -397,6 +456,12 @@ l06.explorer.frontier_explorer("runs")
 # **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev loss:
 # does any model change its status? Untick the models on the frontier one after the other: which models take their place? Move
 # the reference until another model has the largest share of the area.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** With one pair as the judge the spread between seeds is larger, so the list changes easily; compare the bars
+# before you believe it. When you remove a model from the frontier, its neighbours take over, and the area lost is what this
+# model alone contributed. With another reference the extremes lose or win most.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The paper's frontier
@@ -438,6 +503,72 @@ l06.frontier_plane.plane({name: [point] for name, point in planes["O2M"].items()
 # paper says so: model 1 gives up 0.7 BLEU on large languages for 3.2 on small ones, so $\tau=1$ stays on the frontier. The
 # paper prints no spread over seeds (its tests of significance are over the sentences of one model). So by this lesson's rule we
 # cannot say which of the differences of some tenths are noise; the large differences hardly are.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Model a has 30 HRL and 12 LRL, model b has 31 and 11. Which statement is right?
+#
+# <details><summary>A. b dominates a, because its sum is as large and its HRL is higher.</summary>
+#
+# Not so. Domination needs "at least as good" on every axis. b is worse on LRL.
+#
+# </details>
+#
+# <details><summary>B. Neither dominates the other.</summary>
+#
+# Right. Each is better on one axis. Which you prefer depends on what a point of HRL is worth to you.
+#
+# </details>
+#
+# <details><summary>C. a dominates b, because small languages matter more.</summary>
+#
+# Not so. This is a preference, and domination knows none.
+#
+# </details>
+#
+# **Question 2.** You add a sixth language as an axis of its own. What tends to happen to the number of undominated models?
+#
+# <details><summary>A. It grows.</summary>
+#
+# Right. One more axis is one more chance to be ahead somewhere. So "undominated" means less.
+#
+# </details>
+#
+# <details><summary>B. It shrinks, because the comparison is stricter.</summary>
+#
+# Not so. It is stricter for the model that wants to dominate, and so fewer models are dominated.
+#
+# </details>
+#
+# <details><summary>C. It stays the same, because the models are the same.</summary>
+#
+# Not so. The models are the same, but a model that was beaten on two means may be ahead on one pair.
+#
+# </details>
+#
+# **Question 3.** One method's frontier has a hypervolume of 1,520 and another's of 1,500, with one seed each. What do you
+# know?
+#
+# <details><summary>A. The first is better by 1.3 %.</summary>
+#
+# Not so. You know neither how much it varies with the seed nor how it changes with the reference.
+#
+# </details>
+#
+# <details><summary>B. Very little.</summary>
+#
+# Right. An area is a sum of products of noisy numbers. Train more seeds, and try another reference.
+#
+# </details>
+#
+# <details><summary>C. The first dominates the second.</summary>
+#
+# Not so. A larger area does not mean that each point lies outside. Two frontiers can cross.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

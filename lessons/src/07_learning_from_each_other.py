@@ -9,7 +9,8 @@
 # **Contents**: a second opinion · exercise: L_kd · what the loss wants · only real tokens · exercise: the mean · two opinions,
 # one target · exercise: the mixed target · a teacher that knows one word · which model gets a gradient · exercise: the
 # student's loss · two students, one algorithm · exercise: one round · where two students settle · vanilla mutual distillation ·
-# the paper's table and ours · takeaways
+# the paper's table and ours · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## A second opinion
@@ -32,6 +33,7 @@ import torch
 
 import pmd_lite as pmd
 from pmd_kit import l07
+from pmd_kit.listing import excerpt, listing
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
 
@@ -45,6 +47,13 @@ print(f"{kd_loss(student_p.log(), teacher_p):.3f}")
 #
 # Write Eq. 3. `student` and `teacher` are logits of shape [tokens, vocab]. Return the sum over all tokens, in nats.
 # (`torch.softmax` and `torch.log_softmax` take a `dim`.)
+#
+# <details><summary>Hint</summary>
+#
+# `log_softmax` of the student, `softmax` of the teacher, both over the vocabulary (the last axis). The sum in Eq. 3 goes
+# over words and over positions, so one `.sum()` does both.
+#
+# </details>
 
 # %% tags=["exercise"]
 def kd(student, teacher):
@@ -97,6 +106,13 @@ l07.figures.curves(
 #
 # `student` and `teacher` are logits [batch, len, vocab]; `lengths` [batch] says how many positions of each row are real. Return
 # the mean of $\mathcal{L}_{kd}$ per real token. (A boolean mask [batch, len] can index the first two dimensions.)
+#
+# <details><summary>Hint</summary>
+#
+# `torch.arange(len) < lengths[:, None]` is a mask of the real positions. Index with it before you compute anything: the
+# result has the shape [real tokens, vocab]. Divide by the number of real tokens.
+#
+# </details>
 
 # %% tags=["exercise"]
 def kd_mean(student, teacher, lengths):
@@ -134,6 +150,13 @@ l07.checks.KD_MEAN.grade(kd_mean, seed=7)
 #
 # `gold` [tokens] are the right words; `teacher_p` [tokens, vocab] are probabilities. Return $t$, [tokens, vocab].
 # (`torch.nn.functional.one_hot` may help.)
+#
+# <details><summary>Hint</summary>
+#
+# Build the reference first: 1 - eps at the right word, eps / (V - 1) at every other. `one_hot` gives a table of 0 and 1 from
+# which you can make both. Then mix the two tables.
+#
+# </details>
 
 # %% tags=["exercise"]
 def mixed_target(gold, teacher_p, alpha, eps):
@@ -168,6 +191,16 @@ print("gradient = p_S - target:", torch.allclose(student.grad.double(), differen
 one_loss = -(target * logp).sum()
 two_losses = pmd_loss(ce_loss(logp, gold, 0.1), kd_loss(logp, teacher_p), 0.4)
 print("Eq. 4 = one cross-entropy:", torch.allclose(one_loss.float(), two_losses))
+
+# %% [markdown]
+# In the library, Eq. 1, 3 and 4 are three short functions. (`nll` is the plain sum of $-\log p$ of the right words.)
+
+# %%
+listing(ce_loss, kd_loss, pmd_loss)
+
+# %% [markdown]
+# Training computes the same sums in `pmd_lite/distillation/fused.py`, without the large table [tokens, vocab]. The tests compare
+# the two forms.
 
 # %%
 l07.widgets.mixture("knows the scene", alpha=0.4, eps=0.1)
@@ -212,6 +245,13 @@ print("evenly unsure = label smoothing:", torch.allclose(kd_loss(logp, unsure), 
 # `student` and `teacher` are models: called on `x` they return logits [tokens, vocab]. Return Eq. 4 as a tensor, summed over
 # tokens, with plain cross-entropy to `gold` (no smoothing). After `backward()` the student must have its gradient and the
 # teacher must have none. The teacher must still be able to learn later. The check looks at all of this.
+#
+# <details><summary>Hint</summary>
+#
+# Only the student's forward pass may build a graph. `torch.no_grad()` around the teacher's pass is enough. Do not switch off
+# `requires_grad` of the teacher's parameters, and do not leave it in another mode: it must learn later.
+#
+# </details>
 
 # %% tags=["exercise"]
 def student_loss(student, teacher, x, gold, alpha):
@@ -270,16 +310,36 @@ l07.figures.framework(
 )
 
 # %% [markdown]
-# That is Figure 2 of the paper in our own drawing, and this is its Algorithm 1:
+# That is Figure 2 of the paper in our own drawing, and this is its Algorithm 1, with the paper's numbers of lines:
 #
 # ```
-# while not converged:
-#     for each student i = 1, 2:
-#         draw a pair l from P_i, then a batch of it         # each student its own
-#         step on (1 - alpha_i[l]) L_ce + alpha_i[l] L_kd    # the teacher as it is NOW
-#     every T updates: renew alpha with some strategy        # lessons 08 to 10
+# 1  while not converged:
+# 2      t = t + 1
+# 3      for each student i = 1, 2:
+# 4          draw a pair l from P_i                             # each student its own
+# 5          draw a batch of l
+# 6          step on (1 - alpha_i[l]) L_ce + alpha_i[l] L_kd    # the teacher as it is NOW
+# 7      every T updates:
+# 8          renew alpha with some strategy                     # lessons 08 to 10
 # ```
 #
+# Here is the library's form of it. First lines 3 to 6. `plan` draws the pairs and looks up their weights. `gradients` asks the
+# teachers and adds up the gradients. Only then `finish` makes the step. (An update may consist of several micro-batches, each of
+# one pair, as in lesson 04.)
+
+# %%
+from pmd_lite.training.step import Algorithm1
+from pmd_lite.training.trainer import Trainer
+
+listing(Algorithm1.step, Algorithm1.update, Algorithm1.plan, Algorithm1.gradients)
+
+# %% [markdown]
+# And this is the loop of lines 1 and 2. `_between_steps` does lines 7 and 8, and it evaluates and saves when it is time.
+
+# %%
+excerpt(Trainer.run, "while self.clock.step", "self._between_steps")
+
+# %% [markdown]
 # "As it is now" matters. Student 1 steps first, and the old student 2 teaches it. When it is the turn of student 2, student 1
 # has already moved, and the *new* student 1 teaches. (In numerical analysis, this way is called Gauss-Seidel. If both used the
 # old models, it would be Jacobi.)
@@ -290,6 +350,13 @@ l07.figures.framework(
 # [vocab]. Instead of a reference each student has `data[i]`, a distribution [vocab]: how often each word follows in its own
 # training sentences. Make one round of the inner loop with plain gradient descent, `z - lr * gradient`, and return the new
 # `(z1, z2)`. You know the gradient: what the student says minus what it should say.
+#
+# <details><summary>Hint</summary>
+#
+# Write one function for one student's step, and call it twice. Think about which `z1` teaches in the second call: the old
+# one or the new one?
+#
+# </details>
 
 # %% tags=["exercise"]
 def one_round(z1, z2, data, alphas, lr):
@@ -358,6 +425,11 @@ l07.figures.curves(
 # *opposite* directions. If $d_1 = d_2$, then $p_1 = d_1$ whatever $\alpha$ is: two students of the same data have nothing to
 # tell each other. If $d_2$ is simply worse, listening to it hurts. A real pair of students differs in more than its data, of
 # course: in initial weights, in dropout, and in what each has learnt so far. Is that enough?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Not by itself. The differences of initial weights and dropout make two students disagree, but about the
+# same data. Bi-PMD adds different samplers, and the table of this lesson's end compares the two.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Vanilla mutual distillation
@@ -366,6 +438,14 @@ l07.figures.curves(
 # paper calls this method *vanilla MD*. We train it on `longtail` with $\tau=1$ for both students and $\alpha = 0.4$. Beside it
 # we train a single model that is the *twin* of its `model_1`: same initial weights, same batches, same dropout. Distillation
 # begins after three tenths of the run, because a teacher that knows nothing has nothing to teach.
+#
+# **Predict** (2 minutes). Two students have the same sampler and share the same small corpus. Will `model_1` end with a
+# lower dev loss than its twin, with a higher BLEU, with both, or with neither?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** A lower loss on the small pairs is plausible, because a soft target keeps the student from certainty. A
+# higher BLEU does not follow from that.
+# <!-- END ANSWER -->
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -420,6 +500,12 @@ Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"]
 # comes later. Is the dev loss of `model_1` lower (a minus) on the small pairs? Does it also have more BLEU there? And is what
 # you see a finding? The comparison stored beside this notebook holds the same $\tau=1$ run with the same seed, made on another
 # day:
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Expect a lower loss on the small pairs, where the twin overfits and a soft target keeps a student from
+# certainty. BLEU need not follow, since the most probable word often stays the same. One run is not a finding: the
+# difference must be larger than the difference between two runs of the same method, which the next cell shows.
+# <!-- END ANSWER -->
 
 # %%
 from pmd_lite.comparing.comparison import Comparison
@@ -437,7 +523,7 @@ print(f"mean BLEU of tau=1, seed 1: {sum(before.values()) / 6:.1f} stored, {sum(
 # Look once more at the losses themselves. `L_kd` is the loss of `model_1` against its teacher in the last stretch of training;
 # `L_ce` is its loss against the smoothed reference. Both are in nats per token, on training sentences:
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for i, pair in enumerate(vanilla.pairs):
     drawn = [line for line in vanilla.evaluations(0) if line["train_ce"][i] is not None]
@@ -454,13 +540,18 @@ Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
 # **What to notice.** Which of the two is smaller? If it is $\mathcal{L}_{kd}$, this does not mean that the teacher is easier to
 # please. Both losses have a floor, the entropy of their target, and only what lies above the floor is left to learn. The
 # reference's floor is the same for every token; the teacher's floor depends on how sure the teacher is, pair by pair.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Expect $\mathcal{L}_{kd}$ to be smaller where the teacher is sure of itself. Subtract the floor from
+# $\mathcal{L}_{ce}$ before you compare: what is left to learn from the reference may be little.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The paper's table and ours
 #
 # The paper asks the same question on WMT-6 (many-to-one): mean BLEU of six pairs, one run each.
 
-# %%
+# %% tags=["hide-input"]
 from pmd_lite.methods import METHODS
 
 asked = ["tau=1", "tau=5", "vanilla-md", "vanilla-md-tau", "bi-pmd", "auto-pmd"]
@@ -485,7 +576,7 @@ stored.table(["tau=1", "tau=5", *mutual])
 # Here is one picture of both. Every student is compared with the single model *of the same temperature*, seed by seed. Small
 # dots are seeds, the triangle is their mean. Right of the line is better in all three panels.
 
-# %%
+# %% tags=["hide-input"]
 def above_twin(label, of):
     """Mean over pairs of what a student has more than its twin, one number per seed."""
     twin = "tau=1" if "(tau=1)" in label else "tau=5"
@@ -527,6 +618,79 @@ for label in mutual:
 # to learn in the ordinary way. And our BLEU comes from translations of 300 invented sentences a pair. One thing does not depend
 # on the outcome: two students cost more than twice as much as one (the column `compute`), so they must gain more than one
 # student would gain from as much computing.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed lines answer both: "all seeds agree" or "seeds disagree". For the losses compare the `model_1`
+# lines of Bi-PMD and of vanilla MD. If the one of Bi-PMD saves more, the paper's order appears in the loss. It says nothing
+# about BLEU. How much it says about the paper: that an effect on the loss can exist at this size, not that it pays.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** L_kd of a student stays at 0.6 nats. Is the student bad?
+#
+# <details><summary>A. Yes: a loss should go to 0.</summary>
+#
+# Not so. Eq. 3 is a cross-entropy. Its lowest value is the entropy of the teacher, which is not 0.
+#
+# </details>
+#
+# <details><summary>B. Not necessarily: this may be the teacher's own entropy.</summary>
+#
+# Right. What is left to learn is the part above the floor. Compare with the entropy of the teacher.
+#
+# </details>
+#
+# <details><summary>C. Yes: it should be as small as L_ce.</summary>
+#
+# Not so. The two have different floors. Their sizes say nothing about who is easier to please.
+#
+# </details>
+#
+# **Question 2.** Why must the teacher's probabilities come without a graph?
+#
+# <details><summary>A. To save memory, and for no other reason.</summary>
+#
+# Not so. It saves memory, too. But with a graph the teacher would be changed by the student's step.
+#
+# </details>
+#
+# <details><summary>B. Because the teacher would otherwise be trained to be easier to imitate.</summary>
+#
+# Right. Its own data would lose influence, and the student would be taught by something that moves towards it.
+#
+# </details>
+#
+# <details><summary>C. Because a teacher never learns.</summary>
+#
+# Not so. Here the teacher is a student a moment later. It learns from its own steps.
+#
+# </details>
+#
+# **Question 3.** Two students are equal in everything: data, order, initial weights and dropout. What can they teach each
+# other?
+#
+# <details><summary>A. More than two different students, because they agree.</summary>
+#
+# Not so. Agreement is what makes a teacher useless: its answer is already known.
+#
+# </details>
+#
+# <details><summary>B. Almost nothing.</summary>
+#
+# Right. The other says what the student says already. Only what two students do not share can be passed on. (The second
+# student sees a first one that is one update ahead. That is all.)
+#
+# </details>
+#
+# <details><summary>C. What one has forgotten.</summary>
+#
+# Not so. If all is the same, both have forgotten the same.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: twelve weights · only the worse one learns · exercise: Eq. 5 · how often does it matter? · exercise: the share ·
 # both learn · five models · exercise: a second opinion · which student learnt what · a rule that is not in the paper ·
-# exercise: the dead zone · exercise: by hand · how large should alpha be? · takeaways
+# exercise: the dead zone · exercise: by hand · how large should alpha be? · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Twelve weights
@@ -69,6 +70,13 @@ l08.figures.directions(
 #
 # `losses` is [2, pair] and `alpha` is a number. Return the weights, [2, pair]. The formula's $\arg\max$ says nothing about
 # exact ties. Our rule: on a tie neither student leads, so *both* learn.
+#
+# <details><summary>Hint</summary>
+#
+# `losses.flip(0)` exchanges the two rows, so that each student stands beside the other. A comparison gives True and False,
+# and these count as 1 and 0 when you multiply. What must happen where both are equal?
+#
+# </details>
 
 # %% tags=["exercise"]
 def uni(losses, alpha):
@@ -94,6 +102,13 @@ l08.checks.UNI.grade(uni, seed=8)
 #
 # `p` is [2, pair], each student's own sampling probabilities; `weights` is [2, pair]. For each student, return the share of its
 # batches for which a teacher is asked, that is, whose weight is above 0.
+#
+# <details><summary>Hint</summary>
+#
+# A batch of pair l is drawn with probability p[i, l]. The share of taught batches is a sum of these probabilities over the
+# pairs whose weight is above 0. The size of the weight does not matter.
+#
+# </details>
 
 # %% tags=["exercise"]
 def distilled(p, weights):
@@ -113,7 +128,7 @@ l08.checks.DISTILLED.grade(distilled, seed=8)
 # pass as 1, and a forward pass with its backward pass as 3. Then each student's update costs 3, and 1 more when a teacher is
 # asked.
 
-# %%
+# %% tags=["hide-input"]
 from pmd_lite.sampling.temperature import temperature_probabilities
 
 wmt6 = [3_000_000, 1_500_000, 400_000, 80_000, 10_000, 5_000]
@@ -146,6 +161,13 @@ Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes pe
 #
 # We train Uni-PMD and Bi-PMD, both with $\alpha = 0.4$, and the two single models that are the twins of their students. As a
 # control we train a second $\tau=1$ model with other initial weights and another order of the data.
+#
+# **Predict** (2 minutes). Which of the four mutual students will differ most from its twin, and which least?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Least: `model_1` of Uni-PMD, which is taught in a few batches of a hundred. Most: one of Bi-PMD's students,
+# since every batch is taught.
+# <!-- END ANSWER -->
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -170,6 +192,13 @@ uni_run, bi_run, five, one, control = pmd.train_side_by_side(jobs, workers=2, sh
 #
 # `better` and `worse` are tensors of True and False, with one entry per token: is the model's first choice the reference's
 # word? Return the share of the better model's *errors* that the worse one gets right.
+#
+# <details><summary>Hint</summary>
+#
+# `~better` is True where the better model is wrong. Use it to select the entries of `worse`. The share of True values is
+# their mean as floats.
+#
+# </details>
 
 # %% tags=["exercise"]
 def second_opinion(better, worse):
@@ -188,7 +217,7 @@ l08.checks.SECOND_OPINION.grade(second_opinion, seed=8)
 # Now we compare the two single models on the dev sentences. Each pair has one bar with three parts: what the better of the two
 # gets right, what *only* the worse gets right, and what both get wrong.
 
-# %%
+# %% tags=["hide-input"]
 corpus = pmd.load_corpus("longtail", **world)
 right = l08.second_opinions.right_tokens([(one, 0), (five, 0), (control, 0)], corpus)
 shares, rows = {"the better model": [], "only the worse model": [], "neither": []}, []
@@ -215,6 +244,12 @@ Table(columns, rows, best=None, caption=caption)
 # its seed. Where the control corrects at least as many errors as the other sampler does, the second opinion did not need
 # another *sampler*: any two models disagree about what is hard. Only where the second opinion is clearly above the control does
 # this table speak for different samplers.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The column is above 0 on every pair if each model makes errors of its own. Then subtract the control.
+# Expect the difference to be small on the large pairs and to be largest where the two samplers differ most, on the small
+# ones. Where the control is as high, the sampler is not the reason.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Which student learnt what
@@ -258,6 +293,12 @@ stored.table([label for label in stored.systems if label.split(" ")[0] in shown]
 # so it can gain and lose. Look at the two loss columns of its `model_1`: is the loss lower than that of $\tau=1$ on the small
 # pairs, and higher on the large ones? Does BLEU follow, and are the differences marked? A lower loss without more BLEU is
 # possible, as in lessons 00 and 07.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Changes are possible where two losses cross, mostly early. For `model_1` of Bi-PMD, expect a lower loss on
+# the small pairs and a higher one on the large pairs, where it now listens to a worse teacher. BLEU follows only where a
+# mark stands in the table.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # Now the paper's numbers, mean BLEU of model 1 and model 2. In all four settings Bi-PMD's students are better than Uni-PMD's,
@@ -299,6 +340,13 @@ print(f"the preset of this lesson sets its own start: it distils after {uni_run.
 #
 # Write the rule with a zone of any width. `losses` [2, pair] is in nats; `bits` is the width in bits. What must `bits` be for
 # Eq. 5, and what for Eq. 6? The check tries both.
+#
+# <details><summary>Hint</summary>
+#
+# One bit is ln 2 nats, so convert the width first. A student stops learning a pair only if its loss is lower by more than
+# the zone. All others learn.
+#
+# </details>
 
 # %% tags=["exercise"]
 def with_zone(losses, alpha, bits):
@@ -319,6 +367,13 @@ l08.checks.ZONED.grade(with_zone, seed=8)
 #
 # These losses are yours alone. Write your name, run the cell, and say for each pair which student learns under the *released*
 # rule: "1", "2" or "both".
+#
+# <details><summary>Hint</summary>
+#
+# 0.05 bit is 0.0347 nats. Where the two losses are closer than that, both learn. Otherwise the student with the higher loss
+# learns.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -351,7 +406,7 @@ l08.figures.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over t
 # Now we judge three couples of models by both rules, at every evaluation after distillation has begun: Uni-PMD's students,
 # Bi-PMD's, and the two $\tau=1$ models, which were trained separately. (We only judge; this does not change the runs.)
 
-# %%
+# %% tags=["hide-input"]
 zone = FIDELITY["released"].dead_zone
 begin = round(uni_run.config.distill.start * uni_run.config.train.steps)
 late = [k for k, step in enumerate(steps) if step >= begin]
@@ -372,6 +427,12 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 # the zone, the two rules agree; expect this for students with different samplers. The two $\tau=1$ models are alike. Expect
 # small leads there, a lead that changes hands, and two rules that differ more often. Does the table show this? The zone is a
 # rule for students that are alike. With it, two equals both learn; without it, chance decides which of them does.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the column "the rules differ" of the last row with the first two rows, in relation to the number of
+# judgements. If the last row is much higher, the zone matters for equals. If not, even the two $\tau=1$ models differed by
+# more than 0.05 bit on most pairs.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## How large should alpha be?
@@ -409,6 +470,11 @@ print(alphas.reading())
 # run is short.)
 #
 # The mean hides the languages. Here is each pair separately: how much better was the student than its twin?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed reading names the best $\alpha$ of each measure. Expect that no gain in BLEU is larger than the
+# bars, and that the best $\alpha$ for the dev loss is not the best for BLEU.
+# <!-- END ANSWER -->
 
 # %%
 alphas.grid("bi-pmd", "dev_loss")
@@ -423,9 +489,81 @@ alphas.grid("bi-pmd", "bleu")
 # pair. Then read BLEU: does it gain where the dev loss falls?
 #
 # Here you can change the same picture. (Without a running kernel you see only the figures above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Read `model_1` from left to right: the columns of `tur` and `ron` should turn to the colour of gain, those
+# of `fra` and `deu` to the colour of loss. If the best value for one is the worst for the other, a single $\alpha$ has to be
+# a compromise. BLEU follows the loss on some pairs only; a cell smaller than its spread is no evidence.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 l08.widgets.alpha_grid(alphas)
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Under Uni-PMD student 1 (tau = 1) is taught in about 2 of 100 batches. Why so few?
+#
+# <details><summary>A. Because alpha is small.</summary>
+#
+# Not so. The count asks whether a teacher is consulted, not how much weight it has.
+#
+# </details>
+#
+# <details><summary>B. Because it lags only on pairs that it seldom draws.</summary>
+#
+# Right. It leads on the large pairs, so it is not taught there. The small pairs, where it is taught, are rarely drawn.
+#
+# </details>
+#
+# <details><summary>C. Because its teacher is busy.</summary>
+#
+# Not so. Any student can be asked at any step.
+#
+# </details>
+#
+# **Question 2.** The worse model gets right 20 % of the words that the better model gets wrong. A second seed of the better
+# model gets right 22 % of them. What do you conclude?
+#
+# <details><summary>A. Different samplers bring a second view.</summary>
+#
+# Not so. Another seed brings as much, so this table cannot credit the sampler.
+#
+# </details>
+#
+# <details><summary>B. Any two models disagree about what is hard; the sampler is not needed for that.</summary>
+#
+# Right. The control shows it. Only a share clearly above the control would speak for different samplers.
+#
+# </details>
+#
+# <details><summary>C. The worse model is useless as a teacher.</summary>
+#
+# Not so. It does know words that the better one misses. The question was why.
+#
+# </details>
+#
+# **Question 3.** What does the dead zone of 0.05 bit do?
+#
+# <details><summary>A. It keeps alpha away from 0.</summary>
+#
+# Not so. It says nothing about the size of alpha, only about who learns.
+#
+# </details>
+#
+# <details><summary>B. It lets both students learn a pair on which they are nearly equal.</summary>
+#
+# Right. Inside the zone no student leads. Without the zone, chance would decide which of two equals learns.
+#
+# </details>
+#
+# <details><summary>C. It stops distillation when the loss is low.</summary>
+#
+# Not so. It compares the two students, not the loss with a limit.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: three moves · why not simply add? · up, down, equal · exercise: f_up · odds · exercise: f_down · how far? ·
 # exercise: distances · there and back · exercise: a path by hand · trajectories · a step that shrinks · exercise: mu · why
-# it shrinks · takeaways
+# it shrinks · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Three moves
@@ -129,6 +130,13 @@ l09.checks.UP.grade(f_up, seed=9)
 #
 # Write $f_\downarrow$ in this closed form, without a logarithm or a sigmoid. What does it do to the weights 0 and 1? The
 # check tests them too.
+#
+# <details><summary>Hint</summary>
+#
+# Start from the odds: alpha / (1 - alpha). Down divides them by e to the mu. Then turn odds back into a weight: o / (1 + o).
+# Simplify until nothing is divided by zero at alpha = 1.
+#
+# </details>
 
 # %% tags=["exercise"]
 def f_down(alpha, mu):
@@ -163,6 +171,12 @@ print("up:", increase(ends, 1.0).tolist(), " down:", decrease(ends, 1.0).tolist(
 # For a tensor `alpha`, return a tensor of shape [2, pairs]. The first row holds how far "up" moves each weight, the second
 # row how far "down" moves it. Both are positive. Use `increase` and `decrease`. Before you run it, guess: where is the step
 # up largest?
+#
+# <details><summary>Hint</summary>
+#
+# You need two differences and `torch.stack`. Both rows are positive, so the second row is alpha minus the lowered weight.
+#
+# </details>
 
 # %% tags=["exercise"]
 def distances(alpha, mu):
@@ -239,6 +253,13 @@ print(f"{large.item()} up: {tried.item():.5f}, then down after clipping at 0.98:
 #
 # Your own task: write your name, run the cell, and find where this weight ends. $\mu$ is the same at each step. You need no
 # loop: how many steps are left after ups and downs have cancelled? Three digits are enough.
+#
+# <details><summary>Hint</summary>
+#
+# Count ups minus downs; "keep" counts nothing. Multiply the odds of the start by e to the power of mu times this number.
+# Then turn the odds into a weight.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -370,6 +391,14 @@ print(f"sum of mu over 70 updates with Eq. 12: {sum(step_size(t, 70) for t in ra
 # But half of the time our measurement fails, and we draw the action at random. (Auto-PMD's measurements are noisy too: a
 # short trial, a small dev set.) In a second version the best weight itself moves during the run, by 3 on the logit scale.
 # This may well happen while both models learn. How far is the last weight from the best one?
+#
+# **Predict** (2 minutes). Before you run the game: which schedule ends nearest to a best weight that stays, and which one
+# follows a best weight that moves?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** A schedule that ends at small steps settles best when the target stays. One that stops early cannot follow.
+# One that never shrinks follows and never settles.
+# <!-- END ANSWER -->
 
 # %%
 def off_by(schedule, wander, rng, updates=70):
@@ -409,6 +438,71 @@ Table(["mu", "BLEU, model 1 (tau=1)", "BLEU, model 2 (tau=5)"], rows)
 # **What to notice.** The constant step is worst for both models, by 0.4 to 1.2 BLEU. The other three lie within 0.2 BLEU of
 # each other, and their order differs between the two models. The paper does not mention repeated runs. "Let the step
 # shrink" is a finding. "Let it shrink by exactly this formula" is a choice.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Why do the actions step on the logit and not on alpha itself?
+#
+# <details><summary>A. Because gradients flow better through a sigmoid.</summary>
+#
+# Not so. No gradient flows here. The actions are tried, not differentiated.
+#
+# </details>
+#
+# <details><summary>B. So that a weight stays between 0 and 1 without clipping, and down undoes up.</summary>
+#
+# Right. On the whole real line there is no border at which a step would be cut off.
+#
+# </details>
+#
+# <details><summary>C. So that all weights move by the same amount.</summary>
+#
+# Not so. On the scale of alpha the amounts differ: far in the middle, little near the ends.
+#
+# </details>
+#
+# **Question 2.** A weight was rounded to exactly 1 in float32. What does "down" do?
+#
+# <details><summary>A. It brings the weight back, slowly.</summary>
+#
+# Not so. The odds are infinite, and infinite odds divided by e to the mu stay infinite.
+#
+# </details>
+#
+# <details><summary>B. Nothing: 1 is a fixed point.</summary>
+#
+# Right. Therefore the library stores the logit in float64 and computes alpha from it.
+#
+# </details>
+#
+# <details><summary>C. It raises an error.</summary>
+#
+# Not so. It silently returns 1, which is worse.
+#
+# </details>
+#
+# **Question 3.** With a shrinking mu, three ups and later three downs do not bring a weight back. Why?
+#
+# <details><summary>A. Because down is weaker than up.</summary>
+#
+# Not so. At the same mu they cancel exactly.
+#
+# </details>
+#
+# <details><summary>B. Because the ups came first, when mu was larger.</summary>
+#
+# Right. The order of actions matters as soon as mu changes.
+#
+# </details>
+#
+# <details><summary>C. Because of rounding.</summary>
+#
+# Not so. Rounding is far smaller than this effect.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -5,9 +5,10 @@
 # > student that leaves no trace, and compute what the trials cost. **Time**: one minute on two CPU cores if lesson 00 has been
 # > run in this folder, six if not; fifty with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 07 and 09.
 #
-# **Contents**: what is searched · one search by hand · exercise: search_step · step through a real run · what a trial trains
+# **Contents**: what is searched · one search by hand · exercise: search_step · the search in code · step through a real run · what a trial trains
 # on · exercise: trial_sentences · leave no trace · exercise: snapshot and restore · a snapshot that was none · exercise:
-# sharing · what the leak does · what looking costs · exercise: overhead · the weights over time · two variants · takeaways
+# sharing · what the leak does · what looking costs · exercise: overhead · the weights over time · two variants · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## What is searched
@@ -32,6 +33,7 @@ from pathlib import Path
 
 import pmd_lite as pmd
 from pmd_kit import l10
+from pmd_kit.listing import listing
 from pmd_lite.distillation.actions import ACTIONS, act, logit
 from pmd_lite.evaluation.tables import Table
 
@@ -71,6 +73,13 @@ Table(["", "fr-en", "de-en", "tr-en"], rows, best=None)
 # Write lines 11 to 13 of Alg. 2. `alpha` [pair] holds the old weights, `results` [trial, pair] is $R$ with its rows in the
 # order of `ACTIONS`, and `mu` is the step size. Return a list with the name of each pair's action, and the tensor [pair] of new
 # weights. Be careful with ties. (`argmin` returns the first of several smallest values.)
+#
+# <details><summary>Hint</summary>
+#
+# The row of the smallest loss in each column is an index into `ACTIONS`. For the weights, add +mu, -mu or 0 to the logit of
+# each old weight. The order of `ACTIONS` already settles ties if you use `argmin`.
+#
+# </details>
 
 # %% tags=["exercise"]
 def search_step(alpha, results, mu):
@@ -89,6 +98,25 @@ l10.checks.SEARCH.grade(search_step, seed=10)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# ## The search in code
+#
+# Here is the library's form of Alg. 2. `update` does the search of every student: it makes the weights of the trials (line 3),
+# asks the probe for $R$ (lines 4 to 9), and lets `_decide`, which calls `choose`, pick the actions (lines 11 to 13). It notes
+# everything in an event, which this lesson reads below.
+
+# %%
+from pmd_lite.distillation.auto import AutoPMD
+from pmd_lite.training.trial import lockstep_trial
+
+listing(AutoPMD.update, choose)
+
+# %% [markdown]
+# And the trials. The *twins* are copies of the student, trained side by side.
+
+# %%
+listing(lockstep_trial)
+
+# %% [markdown]
 # ## Step through a real run
 #
 # A run's `metrics.jsonl` records every search. Here is the first search of `model_1` ($\tau=1$).
@@ -98,14 +126,19 @@ log = l10.stepper.SearchLog.of(auto)
 log.figure(student=0, number=1)
 
 # %% [markdown]
-# *Left*: the three weights that were tried for each pair; the ring marks the chosen one. *Right*: $R$ with one row for each
-# pair. Each cell shows the weight of the trial, the dev loss after it, and the difference from *keep*. The lowest loss of a row
-# has a star. *Below*: all weights up to this search, and the step size $\mu$ in gray.
+# *Left*: the weights tried for each pair, with a ring around the chosen one. *Right*: $R$, a row for each pair; a cell shows the
+# weight, the dev loss, and the difference from *keep*. A star marks the lowest. *Below*: all weights so far, and $\mu$ in gray.
 #
 # **What to notice.** Do large and small pairs separate at once? We expect *down* for the two largest, since their teacher,
 # `model_2`, has seen fewer of their sentences, and *up* for the three smallest. The search does not know which pairs are small.
 #
 # Step from search to search. (Without a running kernel you see only the figure above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the rings of the upper and of the lower half. Where they point in opposite directions already at
+# the first search, the losses alone have separated the pairs. A single exception with a difference of a few ten-thousandths
+# is noise.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 l10.stepper.search_stepper(auto)
@@ -127,6 +160,11 @@ for label, searches in zip(log.labels, log.searches):
 # **What to notice.** At the last search $\mu$ is smaller. Are the differences between the trials smaller, too? One trial always
 # has the lowest loss, so every row has a star, even where the difference is noise. Only the shrinking $\mu$ keeps a search from
 # doing harm there.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed lines give both. A smaller step should make the three trials more alike. Where the largest
+# difference is below about 0.001 nats, most stars mean nothing.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## What a trial trains on
@@ -167,8 +205,7 @@ for i, (pair, n) in enumerate(zip(corpus.pairs, corpus.sizes)):
 Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** The trial set holds most sentences of the smallest pairs, or all of them more than once. (The released code
-# takes the first $\rho$ of the coming epoch's batches. A tiny pair may then be missing.)
+# **What to notice.** The trial set holds most sentences of the smallest pairs, or all of them more than once.
 
 # %% [markdown]
 # ## Leave no trace
@@ -184,6 +221,9 @@ Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], ro
 # If any of these is different after the search, the search has trained the student. So either train a *copy* and drop it, as the
 # library does, or train the *student* and restore everything. More can go wrong in the second way. Here is a student that is
 # small enough to inspect completely:
+
+# %%
+listing(l10.students.TinyStudent.__init__, l10.students.TinyStudent.train)
 
 # %%
 torch.manual_seed(0)
@@ -202,6 +242,13 @@ print("updates:      ", tiny.updates)
 # check trains a student and takes *one* snapshot. Three times it runs a trial, restores, and compares **bits**. Finally it
 # trains one more update and compares the result with a twin that has never made a trial. You need `student.model`,
 # `student.optimizer`, `student.updates`, and `torch.get_rng_state()`, `torch.set_rng_state(...)`.
+#
+# <details><summary>Hint</summary>
+#
+# Go through the four points of the list above one by one. Copy everything when you save. Copy the optimizer's state again
+# when you restore it, because Adam takes the tensors that you hand over as its own, and the check restores three times.
+#
+# </details>
 
 # %% tags=["exercise"]
 def snapshot(student):
@@ -255,15 +302,20 @@ print("kept, before the trial:", [round(x, 4) for x in first])
 print("kept, after the trial: ", [round(x, 4) for x in kept["0.weight"][0].tolist()])
 
 # %% [markdown]
-# The snapshot was trained along with the student! `state_dict()` returns new Python objects, but they contain the very numbers
-# that the optimizer changes. No error appears. To find such a leak, ask *where tensors live*: `x.untyped_storage().data_ptr()`
-# is the address of a tensor's storage.
+# The snapshot was trained along with the student! `state_dict()` returns the very numbers that the optimizer changes. No error
+# appears. To find such a leak, ask *where tensors live*: `x.untyped_storage().data_ptr()` is the address of a tensor's storage.
 #
 # ### Exercise 4: sharing (6 minutes, difficulty 2)
 #
 # `live` is a state dictionary. `kept` is a second one with the same names, which was saved as a snapshot. Return the list
 # of the names (in the order of `live`) whose kept tensor lies in the same memory as the live one. Think about two cases: a
 # tensor can share memory without being the same object, and without starting at the same address.
+#
+# <details><summary>Hint</summary>
+#
+# Compare addresses of storages, not of tensors: a view of a tensor starts elsewhere and shares the same storage.
+#
+# </details>
 
 # %% tags=["exercise"]
 def sharing(live, kept):
@@ -298,9 +350,9 @@ Table(["snapshot made by", "tensors that share memory"], rows, best=None)
 # %% [markdown]
 # ## What the leak does
 #
-# So in the released code the three trials of a search are *one* long training. (The learning rate and the count of updates are
-# restored, since they are plain numbers.) The student trains for longer, and **the trials are not comparable**, because the later
-# ones had more training. Take three trials with the *same* weights. A fair comparison must call them equal.
+# So in the released code the three trials of a search are *one* long training. The student trains for longer, and **the trials are
+# not comparable**, because the later ones had more training. Take three trials with the *same* weights. A fair comparison must
+# call them equal.
 
 # %%
 same = torch.full((3, len(corpus.pairs)), 0.1, dtype=torch.float64)
@@ -322,12 +374,17 @@ l10.figures.equal_trials(
 )
 
 # %% [markdown]
-# **What to notice.** On the left, the same number three times. On the right, the losses drift although the weights are the same.
-# A pair whose loss *rises* overfits. Compare the drift with the differences between honest trials in the last searches above:
+# **What to notice.** On the left, the same number three times. On the right, the losses drift. A pair whose loss *rises* overfits.
+# Compare the drift with the differences between honest trials in the last searches above:
 # which is larger?
 #
 # The released code makes its trials in the order up, keep, down. Let its rule (a tie goes to up) choose from these three
 # *equal* trials:
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Take the largest drift of the printed line and the difference of the last search. If the drift is as large,
+# the order of trials decides as much as the weights do.
+# <!-- END ANSWER -->
 
 # %%
 order = ("up", "keep", "down")
@@ -340,8 +397,8 @@ Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]], be
 # "up". Where a pair is still learning, a later trial wins. So the leak may produce a part of the finding that small languages ask
 # for high weights.
 #
-# The leak is bad for the *choice*, not for the *student*, which trains for longer. In a measurement of `docs/log.md` ("Rollback
-# or not, at equal compute") students with live trials end above those with exact copies. Such a gain comes from more training.
+# The leak is bad for the *choice*, not for the *student*, which trains for longer: in `docs/log.md` ("Rollback or not, at equal
+# compute") students with live trials end above those with exact copies.
 
 # %% [markdown]
 # ## What looking costs
@@ -356,6 +413,13 @@ Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]], be
 # What does a search by both students cost, as a share of the training between two searches (one epoch of steps at $8F$)?
 # Write it for any `rho` and any number of `trials`. `shared` says whether all trials share the teacher's pass. Leave out
 # the dev losses.
+#
+# <details><summary>Hint</summary>
+#
+# Count one search of one student: trials times 3F, and the teacher's pass once or once for each trial. All of it happens on
+# the share rho, and for two students. Then divide by 8F.
+#
+# </details>
 
 # %% tags=["exercise"]
 def overhead(rho, trials, shared):
@@ -375,7 +439,7 @@ l10.checks.OVERHEAD.grade(overhead, seed=10)
 # With $\rho = 0.1$ and three trials, the share is 30 % without sharing, which is the paper's figure, and 25 % with it. And in
 # our run?
 
-# %%
+# %% tags=["hide-input"]
 epoch, in_set = trainer.encoded.trg_tokens, sum(batch.tokens for batch in trial_set)
 on_dev = 2 * 3 * sum(batch.tokens for batch in trainer.dev)  # students, trials, a forward pass
 spent = auto.cost
@@ -391,8 +455,11 @@ Table(["what a search adds", "share"], [[what, f"{share:.0%}"] for what, share i
 
 # %% [markdown]
 # **What to notice.** Compare rows three and four: how much of our bill is evaluation? Six passes over 300 dev sentences per pair
-# are a lot for a few thousand training sentences, and nothing for WMT-6's five million. (The last row counts the whole run, and
-# its first part has no search.)
+# are a lot for a few thousand training sentences, and nothing for WMT-6's five million.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Row four minus row three, divided by row four. Expect about a half or more here.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The weights over time
@@ -421,7 +488,12 @@ Table(["weights at the end", *log.pairs], rows, best=None)
 # - *Overfitting.* A weight is high where the student itself overfits, because a soft target then does less harm than the
 #   reference. Then both students may end high on Turkish, although only one of them can be the better teacher.
 #
-# This is one run of one world; another processor may end elsewhere. The paper's figure is one run, too.
+# This is one run of one world. The paper's figure is one run, too.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** If `model_1` is high on the small pairs and `model_2` on the large ones, the first rule fits. If both are
+# high on Turkish, the second does. A table can fit each rule on some pairs; then neither explains it alone.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Two variants
@@ -434,7 +506,7 @@ Table(["weights at the end", *log.pairs], rows, best=None)
 # %%
 log.figure(student=0, number=1, sums=True)
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for label, searches in zip(log.labels, log.searches):
     against = [
@@ -445,13 +517,12 @@ for label, searches in zip(log.labels, log.searches):
 Table(["the common action differs from the pair's own", "searches", *log.pairs], rows, best=None)
 
 # %% [markdown]
-# **What to notice.** A sum listens to the pairs whose losses react most. The table counts how often the common action differs
-# from a pair's own.
+# **What to notice.** A sum listens to the pairs whose losses react most.
 #
-# The next table shows the paper's BLEU (WMT-6, mean of six pairs, one run each) beside ours from the stored comparison (longtail,
-# three seeds). Losses are dev losses. Compute is in multiples of that of $\tau=1$.
+# Now the paper's BLEU (WMT-6, mean of six pairs, one run each) beside ours (longtail, three seeds). Losses are dev losses. Compute
+# is in multiples of that of $\tau=1$.
 
-# %%
+# %% tags=["hide-input"]
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.methods import METHODS
 
@@ -470,13 +541,81 @@ Table(columns, rows, best=None, digits=1)
 # %% [markdown]
 # **What to notice.**
 #
-# - *Paper.* Auto-PMD's better student is the best in both directions. But Dynamic-MD's `model_1` is above Auto-PMD's (22.06 to
-#   21.89, 20.33 to 20.16), and the means of the two students differ by less than 0.06. By these numbers, a separate choice for
-#   each pair brings almost nothing, and moving weights (compared with LSMD) bring a lot.
-# - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD? (LSMD costs so much only
-#   because an Auto-PMD run must find its weights first.) Dynamic-MD minimises the *sum* of dev losses, so it may win in the
-#   loss columns and lose in BLEU.
-# - Longtail is one world, and the paper has one run of each method.
+# - *Paper.* Auto-PMD's better student is the best in both directions. But the means of the two students of Auto-PMD and of
+#   Dynamic-MD differ by less than 0.06. By these numbers, a separate choice for each pair brings almost nothing, and moving weights
+#   (compared with LSMD) bring a lot.
+# - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Take the difference of two rows and compare it with the larger ±. A difference below it is no finding. If
+# no row passes, our world supports the paper's own numbers: a separate choice for each pair brings little.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** In a search, what is trained, and what is kept of it?
+#
+# <details><summary>A. The student, with three weights in turn; the best of the three versions is kept.</summary>
+#
+# Not so. This would choose one version for all pairs, and it would train the student on the trial set.
+#
+# </details>
+#
+# <details><summary>B. Three copies; of them only the matrix R is kept.</summary>
+#
+# Right. R decides the actions. The copies are thrown away, and the student is as before, to the last bit.
+#
+# </details>
+#
+# <details><summary>C. Three copies; the average of their weights is kept.</summary>
+#
+# Not so. Nothing of the copies' weights is used.
+#
+# </details>
+#
+# **Question 2.** The trials train the live student one after another. Which trial looks best where a pair overfits?
+#
+# <details><summary>A. The one with the best weights.</summary>
+#
+# Not so. With equal weights there is no such trial, and the losses still differ.
+#
+# </details>
+#
+# <details><summary>B. The first, because the later ones have trained for longer.</summary>
+#
+# Right. More training makes the dev loss of such a pair worse, whatever the weight. The order decides.
+#
+# </details>
+#
+# <details><summary>C. The last, because it has learnt most.</summary>
+#
+# Not so. This holds for a pair that is still learning, not for one that overfits.
+#
+# </details>
+#
+# **Question 3.** One star in every row of R is drawn even when the losses differ by 0.0001. What protects the search from
+# such noise?
+#
+# <details><summary>A. The proof of appendix A.</summary>
+#
+# Not so. It compares two search spaces. It says nothing about noise.
+#
+# </details>
+#
+# <details><summary>B. The dev set, which is the same for all trials.</summary>
+#
+# Not so. It removes one source of difference, but a lowest number exists all the same.
+#
+# </details>
+#
+# <details><summary>C. The shrinking mu.</summary>
+#
+# Right. A wrong action late in training moves a weight only a little.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways
@@ -484,7 +623,6 @@ Table(columns, rows, best=None, digits=1)
 # - A search: three short trainings, a matrix $R$, and for each pair the action of the trial that was best for it.
 # - A trial must leave no trace: weights, moments, counts, learning rate, random state. `state_dict()` is not a copy.
 # - Trials that are not undone train the student, and their order can decide in place of their weights.
-# - By the formula a search costs a quarter of the training, and more where dev sets are large.
 # - Two reasons can raise a weight: the other student is the better teacher, or the student itself overfits.
 #
 # **Where to go next.** Sections 3.3 and 5.3 and Alg. 2 of the paper; `pmd_lite/distillation/auto.py`,

@@ -8,7 +8,8 @@
 #
 # **Contents**: three trials for all · exercise: count · the search, defined · exercise: choose · the assumption and the
 # proof · the proof as a test · a loss that breaks it · exercise: break it · how wrong is wrong? · exercise: own share ·
-# the real thing · each for itself, or all together? · how often do they disagree? · what it means · takeaways
+# the real thing · each for itself, or all together? · how often do they disagree? · what it means · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Three trials for all
@@ -63,6 +64,11 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
 # **What to notice.** The paper says that a search of three trials adds 30 % to the training time. A search of 729 trials is
 # impossible in practice. So the whole method depends on one question: do the three trials choose the same actions as all
 # trials would?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** They do if DWI holds, and this lesson measures how far it holds: well for large pairs, badly for small
+# ones, in the runs that are stored here.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The search, defined
@@ -84,6 +90,13 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
 #
 # Write this choice for the reduced space. `results` is a tensor [3, pair] whose rows are the trials in the order of
 # `ACTIONS`. Return a list with the name of an action for each pair.
+#
+# <details><summary>Hint</summary>
+#
+# `results.argmin(dim=0)` gives the number of the best trial for each pair. In the reduced space the number of the trial is
+# the number of the action.
+#
+# </details>
 
 # %%
 print(ACTIONS)
@@ -183,6 +196,13 @@ print("reduced:", choose(R[[space.index(v) for v in same]], same))
 # two pairs. Return nine rows of two losses. Try a table that is *not* like the example: is it possible without any
 # competition? Suppose one pair's action only helps or harms the other pair, and always by the same amount, whatever the
 # other pair does.
+#
+# <details><summary>Hint</summary>
+#
+# Write the loss of the first pair as a sum of two parts: one depends on its own action, the other on the second pair's
+# action. Make the second part larger than the first, and compare the three rows on the diagonal with all nine.
+#
+# </details>
 
 # %% tags=["exercise"]
 def breaking_table(space):
@@ -227,6 +247,13 @@ print(f"own share: {losses.mean(dim=1).var(unbiased=False) / losses.var(unbiased
 #
 # Write the own share for any table. `results` [trial, pair] holds the losses, `space` holds the action vector of each
 # trial, and `pair` is a number. Use `.var(unbiased=False)` for both variances.
+#
+# <details><summary>Hint</summary>
+#
+# For each action collect the rows in which the pair takes this action, and take the mean of the losses. Then compare the
+# variance of the three means with the variance of all losses.
+#
+# </details>
 
 # %% tags=["exercise"]
 def my_own_share(results, space, pair):
@@ -396,7 +423,73 @@ l11.widgets.interaction_picker(stored)
 #   $3^{|L|}$ vectors does the same. Auto-PMD's authors chose the cheapest possible design. Now you know what it gives away.
 # - Our evidence is three pairs, one invented world and one small model. With more pairs, every pair has more neighbours. A
 #   larger model has more room for them. We measured neither here.
+
+# %% [markdown]
+# ## Quiz
 #
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** What does DWI assume?
+#
+# <details><summary>A. That all pairs prefer the same action.</summary>
+#
+# Not so. Each pair may prefer another one. This is why R is read column by column.
+#
+# </details>
+#
+# <details><summary>B. That the loss of a pair depends on its own weight and on no other.</summary>
+#
+# Right. Then the trial in which all pairs go up tells French all it needs to know about going up.
+#
+# </details>
+#
+# <details><summary>C. That trials are free of noise.</summary>
+#
+# Not so. The proof is about tables of numbers. It does not ask where they come from.
+#
+# </details>
+#
+# **Question 2.** Full and reduced search choose the same actions. Does this show that the actions are good?
+#
+# <details><summary>A. No. Each pair picks from its own best trial, and no trial may have used the combination.</summary>
+#
+# Right. Appendix A says that the cheap search equals the expensive one, not that the expensive one is right.
+#
+# </details>
+#
+# <details><summary>B. Yes, because the full search has tried everything.</summary>
+#
+# Not so. It has tried all vectors, but it does not choose a vector; it chooses pair by pair.
+#
+# </details>
+#
+# <details><summary>C. Yes, if the own share is 0.</summary>
+#
+# Not so. An own share of 0 means that a pair's own action does not matter on average.
+#
+# </details>
+#
+# **Question 3.** A pair's own share is .5, and its disagreement is above the curve of random noise. What does this suggest?
+#
+# <details><summary>A. The dev set is too small.</summary>
+#
+# Not so. A small dev set is noise, and noise of that size is what the curve shows.
+#
+# </details>
+#
+# <details><summary>B. Other pairs push it always in the same direction, and moving together hides this.</summary>
+#
+# Right. The effects are confounded: a pair is credited with what its neighbours did.
+#
+# </details>
+#
+# <details><summary>C. DWI holds, because half of the variance is its own.</summary>
+#
+# Not so. DWI asks for a share of 1. How much it matters is the question of "lost".
+#
+# </details>
+
+# %% [markdown]
 # ## Takeaways
 #
 # - For $|L|$ pairs the full search makes $3^{|L|}$ trials, the reduced one always three.

@@ -7,7 +7,8 @@
 #
 # **Contents**: two levers · samplers with a plan · exercise: UniMax · samplers that learn · exercise: one update ·
 # the worst mixture · exercise: best response · small after large · whose turn it was · teachers that stand still ·
-# exercise: LSSD · what the paper compares · one backbone · what it costs · what this says, and what not · takeaways
+# exercise: LSSD · what the paper compares · one backbone · what it costs · what this says, and what not · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Two levers
@@ -74,6 +75,13 @@ print(unimax_probabilities([1000, 100, 10], budget=600, cap=4) * 600)
 #
 # Your own task: write your name between the quotes, run the cell, and divide the budget with pencil and paper. Then give
 # the four amounts (sentences, in the order of the sizes) as a list.
+#
+# <details><summary>Hint</summary>
+#
+# Begin with the smallest pair. Divide what is left by the number of pairs that are still waiting. If this is more than the
+# cap times the size, the pair gets only its cap; the rest goes on to the larger pairs.
+#
+# </details>
 
 # %%
 student = "your name"
@@ -141,6 +149,13 @@ print("rewards:", cosines.mean(dim=1))
 # What is the gradient of $\mathcal{L}$ with respect to the logits $\psi$? Work it out on paper; you need
 # $\partial \log p_i / \partial \psi_k = [i=k] - p_k$. Then write it in one line without autograd: `p` and `rewards` are
 # tensors of shape [pair].
+#
+# <details><summary>Hint</summary>
+#
+# Write out the sum over i of -R_i ([i = k] - p_k) and collect the two parts. One part is a single reward. The other contains
+# the sum of all rewards.
+#
+# </details>
 
 # %% tags=["exercise"]
 def gradient(p, rewards):
@@ -207,6 +222,13 @@ l12.figures.shares_over(range(31), shares, "updates of the scorer (200 steps of 
 #
 # Write the closed form for tensors `p`, `v` of shape [pair] and a number `rho`. (For all inputs of the check the closed
 # form holds.)
+#
+# <details><summary>Hint</summary>
+#
+# Compute the mean of v weighted with p, then the variance weighted with p, then its root. The formula of the text is the
+# last line.
+#
+# </details>
 
 # %% tags=["exercise"]
 def response(p, v, rho):
@@ -275,6 +297,12 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
 # **What to notice.** Compare MultiDDS-S and MultiUAT with UniMax: do they move slowly towards probabilities that UniMax has from
 # the first step? chi-IBR solves a new problem each epoch, so it can swing: a pair that was just trained hard looks easy in the
 # next round.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The printed shares of the small pairs at the end answer it. A learnt sampler that ends near UniMax's share
+# has found what UniMax knew from the sizes alone. One that ends near $\tau=1$ has hardly moved, because its scorer made few
+# updates.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## Teachers that stand still
@@ -299,6 +327,13 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
 # the epoch (counted from 1) whose snapshot is the teacher now, and whether the coming epoch distils the pair (True or
 # False). Only a strictly lower loss replaces a teacher. By hand: losses 3, 2, 2.5, 2.4 give teacher 2 and True; losses 3,
 # 2.9, 2.8, 2.7 give teacher 4 and False.
+#
+# <details><summary>Hint</summary>
+#
+# For each pair take the column of its losses. `list.index(min(...))` finds the first of equal values, which is what
+# "strictly lower" asks for. Distil if the best epoch is not the last.
+#
+# </details>
 
 # %% tags=["exercise"]
 def plan(losses):
@@ -332,6 +367,11 @@ l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in en
 # **What to notice.** Distillation begins one epoch *after* a pair has failed to improve. At the end of epoch 5 the middle
 # curve is above its star for the first time, so epoch 6 is the first epoch with distillation. In a run of few epochs the method
 # has little time to act. How much of LSSD's computing went to its teachers in the stored runs?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The next cell prints the share. It is small wherever few epochs followed the best one: then LSSD was a
+# plain training for most of the run.
+# <!-- END ANSWER -->
 
 # %%
 spent = stored.compute["lssd"]
@@ -462,6 +502,72 @@ Table(["system", "all six", "HRL", "LRL"], rows, best=None, digits=1, caption=ca
 #   methods with the lowest loss on small pairs also the winners in BLEU?
 #
 # One thing *is* general: compare methods on one backbone, with their costs, with several seeds, and with no copied numbers.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** A scorer learns p in proportion to rewards. All rewards are nearly equal. What will it do in the end?
+#
+# <details><summary>A. Nothing.</summary>
+#
+# Not so. It moves until p is proportional to the rewards, whatever the sizes are.
+#
+# </details>
+#
+# <details><summary>B. Sample nearly uniformly.</summary>
+#
+# Right. So a learnt sampler can be a slow way to tau = infinity. UniMax would be there from the first step.
+#
+# </details>
+#
+# <details><summary>C. Return to the shares of the data.</summary>
+#
+# Not so. The sizes are only where it starts.
+#
+# </details>
+#
+# **Question 2.** A table has 27 methods and three seeds, and each is compared with the same tau = 1 runs. Two marks of
+# significance appear. What do you do?
+#
+# <details><summary>A. Report both as findings.</summary>
+#
+# Not so. Among so many comparisons some marks come by chance alone.
+#
+# </details>
+#
+# <details><summary>B. Ask how many marks chance would give, and whether the three tau = 1 runs were unlucky.</summary>
+#
+# Right. All differences share these runs. If they are low, every method looks good.
+#
+# </details>
+#
+# <details><summary>C. Ignore them, because three seeds prove nothing.</summary>
+#
+# Not so. They are hints. A large effect in all seeds is worth another, separate test.
+#
+# </details>
+#
+# **Question 3.** Method A has 2 BLEU more than a single model at equal updates and costs three times as much. Is A better?
+#
+# <details><summary>A. Yes: the number of updates is the fair measure.</summary>
+#
+# Not so. An update of A computes three times as much.
+#
+# </details>
+#
+# <details><summary>B. Open: compare with a single model that spends the same compute.</summary>
+#
+# Right. If longer training helps, that model may be ahead. If it only overfits, A may win.
+#
+# </details>
+#
+# <details><summary>C. No: it costs more.</summary>
+#
+# Not so. A higher price can be worth it. The comparison has to be made.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

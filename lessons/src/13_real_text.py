@@ -7,7 +7,8 @@
 #
 # **Contents**: six real languages · what a small model says · one number is not a result · exercise: mean and spread · a
 # difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill · exercise:
-# equal compute · what was found · takeaways
+# equal compute · what was found · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Six real languages
@@ -130,6 +131,13 @@ print(f"BLEU of {pair}: tau=1 {bleu_of(base.sum(axis=0)):.2f}, tau=5 {bleu_of(ot
 # `base` and `other` are counts [sentence, 10]. `draws` [resample, sentence] holds sentence numbers, one row for each
 # resample. Return [resample]: corpus BLEU of `other` minus corpus BLEU of `base` on each resample. `bleu_of` turns summed
 # counts [..., 10] into BLEU [...].
+#
+# <details><summary>Hint</summary>
+#
+# `base[draws]` has the shape [resample, sentence, 10]. Add up over sentences, then call `bleu_of` once for each system. Both
+# systems must use the same draws.
+#
+# </details>
 
 # %% tags=["exercise"]
 def gains(base, other, draws):
@@ -157,6 +165,13 @@ print(f"95 % of the resamples lie between {low:+.2f} and {high:+.2f} BLEU")
 # differences $\le 0$ and those $\ge 0$, take the smaller count $c$ of the two, and return
 # $\min\bigl(1, \frac{2(c+1)}{n+1}\bigr)$. (We double it because either system could have won. We add one because $n$ draws
 # cannot show that something never happens.)
+#
+# <details><summary>Hint</summary>
+#
+# Count the differences on both sides of zero, zeros on both. Take the smaller count, add one, double, and divide by n + 1. A
+# probability cannot be larger than 1.
+#
+# </details>
 
 # %% tags=["exercise"]
 def p_value(deltas):
@@ -188,6 +203,14 @@ Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, dig
 
 # %% [markdown]
 # ## The table
+#
+# **Predict** (2 minutes). Before you look at the table: from $\tau=1$ to $\tau=5$, what happens to HRL and to LRL? What do
+# you expect of Auto-PMD?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** HRL falls and LRL rises, as in lesson 06. Of Auto-PMD we could only say that it should do no harm where the
+# search turns the weights down.
+# <!-- END ANSWER -->
 
 # %%
 stored.table()
@@ -265,6 +288,71 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 # had seen five million pairs seventy times before they were scored, and in 1,200 updates there is little to overfit. It is
 # a verdict on teaching too early, and on tables without a control of equal compute. What would change it? Longer training
 # (set the switch to True, set `steps=6000` and let it run for a night), or pairs that are small enough to memorise.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** The paired bootstrap gives p = 0.01 for two models. What may you say?
+#
+# <details><summary>A. Method B is better than method A.</summary>
+#
+# Not so. It is about these two models. Another seed of the same methods may give another result.
+#
+# </details>
+#
+# <details><summary>B. On other test sentences of this kind, model B would very likely still be ahead of model A.</summary>
+#
+# Right. The bootstrap imitates other test sets. It does not imitate other trainings.
+#
+# </details>
+#
+# <details><summary>C. With probability 0.99 B is better.</summary>
+#
+# Not so. p is the chance of such a difference if there were none, not the probability of a hypothesis.
+#
+# </details>
+#
+# **Question 2.** Why are both systems scored on the *same* resample?
+#
+# <details><summary>A. To save time.</summary>
+#
+# Not so. It does not save any: both are scored either way.
+#
+# </details>
+#
+# <details><summary>B. Because an easy sentence is easy for both, so its effect cancels.</summary>
+#
+# Right. Without pairing, the luck of the draw would be added to the difference and hide it.
+#
+# </details>
+#
+# <details><summary>C. Because BLEU needs two systems.</summary>
+#
+# Not so. BLEU compares one system with references.
+#
+# </details>
+#
+# **Question 3.** A table compares methods at BLEU 2. What does it say about their use?
+#
+# <details><summary>A. As much as a table at BLEU 25.</summary>
+#
+# Not so. At BLEU 2 the models know hardly any words. What two models can teach each other depends on what they know.
+#
+# </details>
+#
+# <details><summary>B. It says what happens among beginners, and no more.</summary>
+#
+# Right. Read translations first. A result may reverse when the models have learnt the language.
+#
+# </details>
+#
+# <details><summary>C. Nothing at all, so it should be left out.</summary>
+#
+# Not so. It is a measurement. One must only say of what.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: one switch · what is in the files · exercise: pairs · eight languages · a vocabulary each · 64K tokens on
 # one card · exercise: fit · numbers of 16 bits · exercise: scales · exercise: an overflow log · what it costs · the dry run
-# · the run monitor · continuing a run · the paper's columns · takeaways
+# · the run monitor · continuing a run · the paper's columns · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## One switch
@@ -67,6 +68,13 @@ if raw:
 # `rows` is a list of dictionaries from language codes to cells. A code may be absent. Return the list of
 # `(foreign, English)` for one code, in order. Leave out pairs with a missing side (absent, marked in any of these ways, or
 # nothing but spaces).
+#
+# <details><summary>Hint</summary>
+#
+# Write a small function that says whether one text is usable: it has letters after `strip()`, and neither form of the mark
+# occurs anywhere in it. `row.get(code, "")` also covers a missing code.
+#
+# </details>
 
 # %% tags=["exercise"]
 def pairs(rows, code):
@@ -90,7 +98,7 @@ l14.checks.PAIRS.grade(pairs, seed=14)
 #
 # TED-8-Diverse takes eight of the columns. Here is the paper's table, with the probabilities at two temperatures:
 
-# %%
+# %% tags=["hide-input"]
 from pmd_lite.sampling.temperature import temperature_probabilities
 
 sizes = miniatures.TED_SIZES
@@ -162,6 +170,13 @@ print(f"two students: {fixed:.1f} GB; during a search also three copies of one o
 # The card has `memory` GB, the fixed part takes `fixed` GB, and every token of a micro-batch takes `per_token` MB. (Here 1
 # GB is 1,000 MB.) The update must stay at 65,536 tokens, in equal micro-batches, and their number must be a power of two.
 # Return `(tokens, accumulate)` with the *fewest* micro-batches that fit.
+#
+# <details><summary>Hint</summary>
+#
+# Begin with one micro-batch of 65,536 tokens and double the number of micro-batches until the memory is enough. Convert MB
+# to GB.
+#
+# </details>
 
 # %% tags=["exercise"]
 def fit(memory, fixed, per_token):
@@ -222,6 +237,13 @@ print("times 1024: ", (x * 1024).half().tolist())
 #
 # `finite` says for each update whether all its gradients were finite. `interval` is the number of good updates in a row
 # that doubles the scale. Return the scale with which each update was *computed*, as a list as long as `finite`.
+#
+# <details><summary>Hint</summary>
+#
+# Write the scale into the list before you look at the update. A bad update halves the scale and sets the count of good ones
+# to 0. A doubling sets the count to 0, too.
+#
+# </details>
 
 # %% tags=["exercise"]
 def scales(finite, interval):
@@ -267,6 +289,13 @@ l14.figures.loss_scale(
 # Your own task: the log shows the loss scale of fourteen updates in a row, in a run with an interval of 3 (so that
 # something happens). Give three things: the list of the updates that were skipped, the scale of the last line, and the
 # number of updates that Adam made. (The log cannot show whether the last update was skipped; it was not.)
+#
+# <details><summary>Hint</summary>
+#
+# Compare each line with the next one. Where the scale falls, the update of the earlier line was skipped. Adam made all
+# others.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -392,6 +421,11 @@ l14.figures.reach_of_fp16(
 # second line? In a large model more is at stake: its loss is a mean over 65,536 tokens instead of a hundred, which makes
 # gradients smaller. The width of the humps matters more than their position: if a hump is wider than the distance between the
 # lines, every scale loses something.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The two printed lines give both shares. The scale of 65,536 saves nearly all gradients of this small model.
+# The right hump may move by the distance from its right end to the second line: each factor of two is one step of the scale.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## The run monitor
@@ -415,6 +449,11 @@ dashboard(run, times=False)
 # The next cell shows the same figure live: it is redrawn as long as the run continues, with the remaining time. Open it
 # beside a run in another process. In the cell that trains, `train(..., show="dashboard")` does the same. (Without a running
 # kernel you see only the figure above.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** In a run of one minute expect no, or hardly. All students know equally little, so no pair asks for a
+# teacher more than another.
+# <!-- END ANSWER -->
 
 # %% tags=["widget"]
 watch(run.path)
@@ -467,6 +506,76 @@ paper_tables.per_language("ted8", "o2m")
 # how much do two seeds of the same method differ? The paper does not say. Also, one author of this paper tried MultiDDS's
 # program (issue 4 of its repository). For TED-8 out of English, the result was about four BLEU per language below the
 # published numbers.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** You must measure it: train two seeds and compare. For lesson 06's models, two seeds differed by tenths up
+# to several points. A gain below that is not a finding.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** Your card has too little memory for `tokens=8192, accumulate=8`. What do you change?
+#
+# <details><summary>A. `tokens=4096`, and nothing else.</summary>
+#
+# Not so. The update would be half as large, with the same learning rate and twice as many updates: another experiment.
+#
+# </details>
+#
+# <details><summary>B. `tokens=4096` and `accumulate=16`.</summary>
+#
+# Right. The update stays at 65,536 tokens. Only the speed changes.
+#
+# </details>
+#
+# <details><summary>C. The learning rate.</summary>
+#
+# Not so. It has no influence on memory.
+#
+# </details>
+#
+# **Question 2.** A log of fp16 shows one skipped update in about two thousand. What do you do?
+#
+# <details><summary>A. Nothing.</summary>
+#
+# Right. The program tries a larger scale from time to time. A skip is how it learns that the scale was too large.
+#
+# </details>
+#
+# <details><summary>B. Lower the learning rate.</summary>
+#
+# Not so. This is the healthy state. Worry when the scale falls again and again.
+#
+# </details>
+#
+# <details><summary>C. Switch to fp32.</summary>
+#
+# Not so. It costs speed and cures nothing.
+#
+# </details>
+#
+# **Question 3.** `__NULL__` marks a missing translation. Why is `cell == "__NULL__"` not enough?
+#
+# <details><summary>A. Because some files use lower case.</summary>
+#
+# Not so. The case is always the same; the spaces and the place differ.
+#
+# </details>
+#
+# <details><summary>B. Because the text was tokenised after marking, and the mark may stand inside a sentence.</summary>
+#
+# Right. It can read `_ _ NULL _ _`, or be a part of a longer cell. Otherwise you train on the mark.
+#
+# </details>
+#
+# <details><summary>C. Because Python compares addresses.</summary>
+#
+# Not so. `==` compares texts by their letters.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: cost before you start · exercise: updates · exercise: hours · what is left on disk · exercise: disk ·
 # several GPUs · the data · exercise: scaled · Chinese is scored by character · exercise: tokenizer · paper, program, ours ·
-# the dry run · two weights over time · continuing a run · the paper's numbers · takeaways
+# the dry run · two weights over time · continuing a run · the paper's numbers · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Cost before you start
@@ -47,7 +48,7 @@ plan
 #
 # Here is the same for other methods, with the BLEU that each one gives for its price:
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for method in ("tau=1", "bi-pmd", "auto-pmd", "lssd", "multi-distill"):
     other = pmd.estimate(method=method, preset_name="wmt6", tokens_per_second=25_000, **described)
@@ -109,6 +110,13 @@ l15.checks.UPDATES.grade(updates, seed=15)
 # `tokens` is the number of target tokens of *one* student over the run. `tokens_per_second` is the speed of one GPU with a
 # plain model. `passes` is the number of passes that the method needs per such token. `gpus` GPUs share the work without
 # loss. How many hours do you wait?
+#
+# <details><summary>Hint</summary>
+#
+# `tokens_per_second` is measured with a plain model, which needs 3 passes. A method with more passes per token is slower by
+# passes / 3. Seconds to hours, then share among the GPUs.
+#
+# </details>
 
 # %% tags=["exercise"]
 def gpu_hours(tokens, tokens_per_second, passes, gpus):
@@ -151,6 +159,13 @@ for speed in (5_000, 10_000, 25_000, 50_000):
 #
 # Your own task: how many GB does your run keep, and how many GB must be free at the worst moment, without any text? (1 GB
 # is $10^9$ bytes.) Give both.
+#
+# <details><summary>Hint</summary>
+#
+# The latest checkpoint has three numbers for each parameter (weight and two moments), the best weights have one. While a new
+# checkpoint is written, the old one is still there. A number takes 4 bytes.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -186,6 +201,13 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 # students, follows the same plan of draws from the same seeds, and computes its share of the micro-batches. Then gradients
 # and losses are summed over all ranks. So the number of GPUs does not affect the result, up to the rounding of sums. A run
 # may even continue with a different number of GPUs.
+#
+# **Predict** (2 minutes). A run on one GPU is continued on four. Will its losses be the same from there on?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Yes, up to the rounding of sums. The draws, the micro-batches and the dropout come from the same seeds on
+# every rank.
+# <!-- END ANSWER -->
 
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]
@@ -225,6 +247,13 @@ l15.figures.shared_update(
 #
 # `--scale` multiplies every size and rounds it. It leaves every language at least 1,000 pairs (but never more than it had).
 # Write it: from a dictionary of sizes, return a dictionary.
+#
+# <details><summary>Hint</summary>
+#
+# Three rules, one inside the other: round the scaled size, raise it to at least 1,000, and never return more than the
+# language had.
+#
+# </details>
 
 # %% tags=["exercise"]
 def scaled(sizes, scale):
@@ -417,6 +446,72 @@ paper_tables.per_language("wmt6", "o2m")
 # Out of English, `model_1` *loses* on French, German and Chinese against $\tau=1$, by 0.65 to 0.8: there the frontier moves
 # only towards the small languages. The paper says so for French and German. Its daggers claim significance by a t-test that
 # is not in the program. With one run of each method, no test can separate a method from a seed. Run three.
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** You scale WMT-6 to one hundredth. What happens to the ratio between French and Turkish?
+#
+# <details><summary>A. It stays 600 to 1.</summary>
+#
+# Not so. Turkish would have 50 pairs; the floor of 1,000 keeps it larger.
+#
+# </details>
+#
+# <details><summary>B. It falls to 30 to 1.</summary>
+#
+# Right. The floor keeps the small languages learnable and flattens the tail that the paper is about.
+#
+# </details>
+#
+# <details><summary>C. It grows, because small languages lose more.</summary>
+#
+# Not so. All sizes are scaled alike, and the floor then helps the small ones.
+#
+# </details>
+#
+# **Question 2.** The number of GPUs changes from 2 to 8. What changes in the result?
+#
+# <details><summary>A. The batch is four times as large.</summary>
+#
+# Not so. The update's micro-batches are only shared out differently.
+#
+# </details>
+#
+# <details><summary>B. Nothing but the rounding of sums, as long as each GPU has a micro-batch.</summary>
+#
+# Right. Draws come from the same seeds on all ranks. With more GPUs than micro-batches, `train` says how it divides the
+# update.
+#
+# </details>
+#
+# <details><summary>C. Each GPU trains a model of its own.</summary>
+#
+# Not so. All hold the same students and add up their gradients.
+#
+# </details>
+#
+# **Question 3.** Which of these belongs into a report of a reproduction first?
+#
+# <details><summary>A. The best BLEU of all runs.</summary>
+#
+# Not so. The best of several runs is a lucky draw.
+#
+# </details>
+#
+# <details><summary>B. Whether text or program was followed where they differ.</summary>
+#
+# Right. They differ in many places, and each can move a score. Without this, nobody can compare.
+#
+# </details>
+#
+# <details><summary>C. The number of GPUs.</summary>
+#
+# Not so. It is good to know for the price, but it does not change the result.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

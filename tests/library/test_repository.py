@@ -113,7 +113,8 @@ def test_pinned_versions_lie_in_the_ranges_of_the_package() -> None:
     root, binder = pins(ROOT / "requirements.txt"), pins(ROOT / "binder" / "requirements.txt")
     ranges = [Requirement(text) for text in project["dependencies"]]
     assert {requirement.name for requirement in ranges} == set(binder), "binder installs what the package depends on"
-    developer = {**root, **pins(ROOT / "requirements-dev.txt"), **pins(ROOT / "requirements-export.txt")}
+    more = ("requirements-dev.txt", "requirements-export.txt", "requirements-site.txt")
+    developer = root | {name: version for file in more for name, version in pins(ROOT / file).items()}
     extras = [Requirement(text) for group in project["optional-dependencies"].values() for text in group]
     outside = [str(r) for r in (*ranges, *extras) if developer.get(r.name, "0") not in r.specifier]
     assert not outside, f"the pins of requirements.txt do not satisfy pyproject.toml: {outside}"

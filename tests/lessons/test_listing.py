@@ -1,0 +1,45 @@
+"""Lessons show the library's own code: what is shown is the source, and a part that is gone is noticed."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+import textwrap
+
+import pytest
+
+from pmd_kit.listing import excerpt, listing
+from pmd_lite.distillation.losses import kd_loss, pmd_loss
+from pmd_lite.errors import UserError
+from pmd_lite.model.layers import EncoderLayer, attend
+from pmd_lite.training.trainer import Trainer
+
+
+def seen(page: str) -> str:
+    """The text of an HTML page as a reader sees it."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+def test_a_listing_is_the_source_under_the_name_of_its_file() -> None:
+    shown = listing(attend, EncoderLayer.forward, pmd_loss)
+    assert [file for file, _ in shown.pieces] == ["pmd_lite/model/layers.py", "pmd_lite/distillation/losses.py"]
+    page = seen(shown._repr_html_())
+    for thing in (attend, EncoderLayer.forward, pmd_loss):
+        source = textwrap.dedent(inspect.getsource(thing)).rstrip()
+        assert source in repr(shown) and source in page
+    assert inspect.getsource(kd_loss) not in repr(shown)
+
+
+def test_colours_stand_in_the_tags() -> None:
+    page = listing(pmd_loss)._repr_html_()
+    assert '<span style="color: ' in page and "class=" not in page and "<style" not in page
+
+
+def test_an_excerpt_ends_where_it_should_and_notices_that_the_library_changed() -> None:
+    shown = repr(excerpt(Trainer.run, "while self.clock.step", "self._between_steps"))
+    lines = shown.splitlines()
+    assert "a part of Trainer.run" in lines[0]
+    assert lines[1].startswith("while ") and "self._between_steps" in lines[-1]
+    with pytest.raises(UserError, match=r"Trainer\.run has no lines from 'while True'"):
+        excerpt(Trainer.run, "while True", "return")
