@@ -99,8 +99,9 @@ def train(
             values published for the direction of the corpus and the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
-        resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is;
-            "never" refuses a directory with a run.
+        resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is, or
+            prolongs it if steps, epochs, max_steps or patience allow more updates; "never" refuses a directory with a
+            run.
         show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal).
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
@@ -198,13 +199,13 @@ def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
     shared: Path | None, start: Imported | None, note: str,
 ) -> None:  # fmt: skip
-    group = current()
+    group, begun = current(), Config.from_dict(rundir.config["config"])  # its length is the first that the run had
     with group.first():
         tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared)
         # Runs side by side share the ids of a large corpus on disk; encoding a small one again takes less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
-    wanted = auxiliary.wanted(row, corpus, config, encoded, start.description["sha256"] if start else None)
+    wanted = auxiliary.wanted(row, corpus, begun, encoded, start.description["sha256"] if start else None)
     train_one = functools.partial(train, show=show, init=start.path if start else None)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
     with group.first():
@@ -214,7 +215,7 @@ def _train(
     notes = [*([note] if note else []), *encoded.left_out]
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
-        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw
+        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw, begun=begun
     )
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:

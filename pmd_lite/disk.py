@@ -64,9 +64,7 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
     Raises UserError when `out` exists and `replace` is false, or for what the file system refuses.
     """
     if out.exists() and not replace:
-        raise UserError(
-            f"{out} exists, but a new directory is to be written: choose another one, or remove this one"
-        )
+        raise UserError(f"{out} exists, but a new directory is to be written: choose another one, or remove this one")
     part, old = (out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.{kind}") for kind in ("part", "old"))
     try:
         with explained(out, then):

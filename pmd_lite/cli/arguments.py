@@ -110,7 +110,8 @@ class TrainArguments(RunArguments):
     """Train one method on one corpus, then translate and score its test sets."""
 
     out: Path | None = None
-    """Run directory; by default runs/CORPUS-METHOD-seedN. If it has an unfinished run, this continues it."""
+    """Run directory; by default runs/CORPUS-METHOD-seedN. If it has an unfinished run, this continues it; with a larger
+    --steps or --epochs it continues a finished one."""
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
     show: Show = "auto"
