@@ -14,6 +14,7 @@ from typing import Any
 
 from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
@@ -46,7 +47,8 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
                         "folder back from a backup, or choose another out directory")  # fmt: skip
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
-        if Tokenizer.load(shared).fingerprint != begun_with:
+        extends = present.origin.get("extends") if present else None
+        if Tokenizer.load(shared).fingerprint not in (begun_with, extends):
             raise UserError(f"{rundir.path}: its tokenizer differs from {shared}. {remedy}")
     elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
         reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
@@ -55,10 +57,12 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
                             f"tokenizer=: {'; '.join(reasons)}. {remedy}")  # fmt: skip
 
 
-def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> Tokenizer:
+def run_tokenizer(
+    rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None, joins: bool = False
+) -> Tokenizer:
     """The run's tokenizer: the one it was begun with, else a copy of the shared one, else one trained now.
 
-    Raises UserError when the shared one does not know all languages of the corpus.
+    joins: new pairs join the copy. Otherwise UserError when the shared one does not know all languages of the corpus.
     """
     folder = rundir.path / "tokenizer"
     if (folder / "tokenizer.json").exists():
@@ -67,7 +71,7 @@ def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, share
         tokenizer = train_tokenizer(corpus, config)
         tokenizer.save(folder)
     else:
-        tokenizer = Tokenizer.load(shared)
+        tokenizer = extended(Tokenizer.load(shared), corpus) if joins else Tokenizer.load(shared)
         unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
         if unknown:
             raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
