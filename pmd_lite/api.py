@@ -25,6 +25,7 @@ from pmd_lite.errors import UserError, nearest
 from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
+from pmd_lite.exchange.start import start_from
 from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import Group, current, divided, joined
@@ -99,24 +100,26 @@ def train(
             values published for the direction of the corpus and the method (see `preset`).
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
-        resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is;
-            "never" refuses a directory with a run.
+        resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is, or
+            prolongs it if steps, epochs, max_steps or patience allow more updates; "never" refuses a directory with a
+            run.
         show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal).
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). If it needs more runs, they are trained first, into out/auxiliary.
         tokenizer: directory of a trained tokenizer to share; by default the run trains its own. A run that began with
             another tokenizer is refused.
-        init: an imported checkpoint (`import_marian`) from which every student starts, in this run and in its auxiliary
-            runs. Its tokenizer and the shape of its network replace those of the configuration; dropout and max_len
-            stay.
+        init: models from which the students start, in this run and in its auxiliary runs, with a fresh optimiser: an
+            imported checkpoint (`import_marian`), a run or an export for transformers (see `OwnStart`). "RUN:2" is its
+            model_2 alone. Its tokenizer and the shape of its network replace those of the configuration; dropout and
+            max_len stay. Languages of the corpus that a model of ours does not know join it (see `data.joining`).
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
     Raises: UserError if the request or the data is wrong; Interrupted after Ctrl-C.
     """
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
     row = get_method(method, samplers)
     config = configured(preset_name, corpus.direction, row.name, overrides)
-    start = Imported(init) if init is not None else None
+    start = start_from(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
         start.check(corpus.pairs, Path(tokenizer) if tokenizer is not None else None)
@@ -135,13 +138,14 @@ def train(
             refuse_foreign(path)
             lock.enter_context(rundir.locked())
             config, asked = _divided(rundir, config, group)
-            about = describe(corpus, row, config, start, asked, shared)
+            joins = tokenizer is None and start is not None and bool(start.lacks(corpus.pairs))
+            about = describe(corpus, row, config, start, asked, None if joins else shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
             check_tokenizer(rundir, corpus, config.tokenizer, shared)
         if not group.of_rank(0, rundir.finished):
             note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, note)
+            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note)
         run = Run(path)
         if score and not group.rank:
             _give_scores(run, corpus, config.train.tokenize)
@@ -196,31 +200,35 @@ def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None, start: Imported | None, note: str,
+    shared: Path | None, start: Imported | None, joins: bool, note: str,
 ) -> None:  # fmt: skip
-    group = current()
+    group, begun = current(), Config.from_dict(rundir.config["config"])  # its length is the first that the run had
     with group.first():
-        tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared)
+        tokenizer = run_tokenizer(rundir, corpus, config.tokenizer, shared, joins)
         # Runs side by side share the ids of a large corpus on disk; encoding a small one again takes less time.
         cache = rundir.path.parent / "encoded" if sum(corpus.sizes) > LARGE else None
         encoded = encode_corpus(corpus, tokenizer, config.model.max_len, cache)
-    wanted = auxiliary.wanted(row, corpus, config, encoded, start.description["sha256"] if start else None)
-    train_one = functools.partial(train, show=show, init=start.path if start else None)
+    wanted = auxiliary.wanted(row, corpus, begun, encoded, start.description["sha256"] if start else None)
+    train_one = functools.partial(train, show=show, init=start.init if start else None)
     found = auxiliary.find_or_train(wanted, rundir.path, use, rundir.path / "tokenizer", train_one)
     with group.first():
         resources = auxiliary.resources(row, config, encoded, found, rundir.path / "teacher-topk")
     samplers = make_samplers(row.samplers, encoded.sizes, config, resources)
     distiller = make_distiller(row.distiller, row.options, config, resources)
     notes = [*([note] if note else []), *encoded.left_out]
+    if start is not None:
+        new = ", ".join(sorted(set(tokenizer.languages) - set(start.tokenizer.languages)))
+        rows = f"; {new} joins with {tokenizer.vocab_size - start.tokenizer.vocab_size} ids" if new else ""
+        notes.append(f"starts from {start.init} (weights only){rows}")
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
-        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw
+        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw, begun=begun
     )
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
-        weights = start.weights()
         for student in trainer.students:
-            load_weights(student.learner.model, weights)
+            joined = tokenizer.vocab_size - start.tokenizer.vocab_size
+            load_weights(student.learner.model, start.weights(row.first_seat + student.index), joined)
     reason = trainer.run()
     rundir.finish(
         {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds,

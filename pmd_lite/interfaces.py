@@ -103,6 +103,9 @@ class Probe(Protocol):
 class Strategy(Protocol):
     """What a Sampler and a Distiller have in common: training asks both when to decide, and saves their state."""
 
+    by_total: str
+    """What of it depends on the length of the whole run, in words; "" if nothing does."""
+
     def due(self, clock: Clock) -> bool:
         """Whether training should call `update` now."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from pmd_lite.config import BEAM, Config, Tokenize, check_number
+from pmd_lite.config import BEAM, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import PAD, Tokenizer
@@ -28,7 +28,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
-from pmd_lite.training.rundir import PER_PAIR, RunDir
+from pmd_lite.training.rundir import PER_PAIR, RunDir, lengthened
 from pmd_lite.training.weights import load_weights
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Run:
         """Raises UserError when `path` is not a run directory."""
         self.dir = RunDir(Path(path))
         written = self.dir.config
-        self.config = Config.from_dict(written["config"])
+        self.config = lengthened(written)
         self.method = get_method(written["method"], written["samplers"])
         self.corpus: dict[str, Any] = written["corpus"]
         self.pairs: list[str] = self.corpus["pairs"]

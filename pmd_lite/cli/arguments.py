@@ -110,7 +110,8 @@ class TrainArguments(RunArguments):
     """Train one method on one corpus, then translate and score its test sets."""
 
     out: Path | None = None
-    """Run directory; by default runs/CORPUS-METHOD-seedN. If it has an unfinished run, this continues it."""
+    """Run directory; by default runs/CORPUS-METHOD-seedN. If it has an unfinished run, this continues it; with a larger
+    --steps or --epochs it continues a finished one."""
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
     show: Show = "auto"
@@ -120,7 +121,8 @@ class TrainArguments(RunArguments):
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from other runs: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
     init: Path | None = None
-    """Every student starts from this checkpoint of `import`; it brings its tokenizer and the shape of its network."""
+    """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
+    checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
     processes: int = 1
     """Processes that share the work, for example one for each GPU; 0 takes as many as there are GPUs. torchrun works
     too. If an update has fewer micro-batches (accumulate), a new run divides it into one for each process."""
@@ -158,7 +160,7 @@ class EstimateArguments(RunArguments):
     mean_tokens: float = MEAN_TOKENS
     """With --sizes: tokens of a sentence."""
     init: Path | None = None
-    """The checkpoint of `import` from which the run will start."""
+    """What the run will start from, as in train."""
     processes: int = 1
     """Processes that will share the run: an update with fewer micro-batches is divided. Hours are those of one
     process."""

@@ -218,7 +218,7 @@ def compare(
         reference: by default the first method.
         workers: processes at the same time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
-        init: a checkpoint written by `import` that all runs start from.
+        init: a run, an export or a checkpoint of `import` that all runs start from.
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
     """
     from pmd_lite.comparing.compare import compare as run

@@ -16,12 +16,14 @@ from pmd_lite.comparing.entries import Entry, parse_entry
 from pmd_lite.comparing.summary import finished_run
 from pmd_lite.config import Config, check_number, configured
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
+from pmd_lite.exchange.start import start_from
 from pmd_lite.methods import METHODS, needed_runs
 from pmd_lite.processes import Job, run_jobs
 from pmd_lite.run import Run
@@ -61,7 +63,7 @@ def compare(
         reference: the method whose compute all methods get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
         corpus_options: see `corpus`.
-        init: an imported checkpoint that all runs start from, as in `train`.
+        init: a run, an export or an imported checkpoint that all runs start from, as in `train`.
         show: print how far the runs are.
         overrides: fields of the configuration for all runs.
     Returns: the comparison; `Comparison(out)` reads it again later. A run that fails is left out and reported.
@@ -69,7 +71,7 @@ def compare(
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), _cores() if workers is None else workers, show, None if init is None else Imported(init),
+        overrides, Path(out), _cores() if workers is None else workers, show, start_from(init) if init else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -145,7 +147,7 @@ class _Plan:
     @property
     def _common(self) -> dict[str, Any]:
         """Arguments of `train` that all runs share: one vocabulary, and one start."""
-        return {"init": self.start.path} if self.start else {"tokenizer": self.out / "tokenizer"}
+        return {**({"init": self.start.init} if self.start else {}), "tokenizer": self.out / "tokenizer"}
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
         """Train auxiliary runs and runs that need none, then the runs that learn from them; the longest first."""
@@ -197,13 +199,13 @@ class _Plan:
 
     def _tokenizer(self, config: Config) -> Tokenizer:
         """The tokenizer of all runs, trained if there is none yet. Raises UserError when another one is there."""
-        if self.start:
-            return self.start.tokenizer
-        folder = self.out / "tokenizer"
+        folder, start = self.out / "tokenizer", self.start
         if not (folder / "tokenizer.json").exists():
-            train_tokenizer(self.texts, config.tokenizer).save(folder)
+            wanted = extended(start.tokenizer, self.texts) if start else train_tokenizer(self.texts, config.tokenizer)
+            wanted.save(folder)
         tokenizer = Tokenizer.load(folder)
-        if why := unlike(tokenizer, self.texts, config.tokenizer):
+        unfit = ["it does not belong to init="] if start and not start.fits(tokenizer) else []
+        if why := unfit if start else unlike(tokenizer, self.texts, config.tokenizer):
             raise UserError(f"{folder}: the tokenizer of this comparison differs from the one you ask for: "
                             f"{'; '.join(why)}. Choose another out directory")  # fmt: skip
         return tokenizer
@@ -221,7 +223,7 @@ class _Plan:
                     print(f"FAILED {Path(job['out']).name}: {outcome}")
         write_json(self.out / f"{folder}.json", {
             "corpus": self.corpus, "corpus_options": self.corpus_options, "preset": self.preset_name,
-            "overrides": self.overrides, "init": str(self.start.path) if self.start else None,
+            "overrides": self.overrides, "init": str(self.start.init) if self.start else None,
             "methods": [entry.text for entry in self.entries], "seeds": list(seeds), "folder": folder, "failed": failed,
         })  # fmt: skip
 

@@ -5,6 +5,9 @@ can produce one. `tags="paper"` puts the target language's tag before the source
 authors' scripts: the encoder tag is the source language if all pairs share a target (many-to-one), else the target
 language; and the target language's tag is the first predicted token.
 
+A language may join later (joining.py). Its new pieces and its tag stand behind all earlier ids, so texts of the other
+languages keep their ids, and rows of trained tables their meaning.
+
 Decoding gives the exact text back, with all white space: always with `byte_fallback`, else for characters that occur in
 the training text. Any other character becomes UNK.
 """
@@ -32,13 +35,17 @@ from pmd_lite.data.reading import checked_pair
 from pmd_lite.disk import read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 
-__all__ = ["BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
+__all__ = [
+    "BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "sides_of", "split_pair", "train_model",
+    "train_tokenizer",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
-_SAVED = {"config": dict, "pairs": [str], "corpus": {"*": str}, "vocab_size": int, "models": {"*": str}}
+_SAVED = {"config": dict, "pairs": [str], "corpus": {"*": str}, "vocab_size": int, "models": {"*": str},
+          "joined": [[str]]}  # fmt: skip
 Side = tuple[ParallelText, int]  # one text and a column of it: 0 source, 1 target
 
 # Sentencepiece adds up its statistics thread by thread, so the number of threads changes the last bits of a model.
@@ -75,33 +82,50 @@ def split_pair(pair: str) -> tuple[str, str]:
 class Tokenizer:
     """Encodes and decodes sentences of the pairs it was trained for."""
 
-    def __init__(self, config: TokenizerConfig, pairs: Sequence[str], models: dict[str, bytes], origin: dict[str, str]):
-        """`models` maps each language (or "joint") to a serialised sentencepiece model; `origin` names the corpus."""
-        self.config, self.pairs, self.models, self.origin = config, tuple(pairs), models, origin
+    def __init__(
+        self, config: TokenizerConfig, pairs: Sequence[str], models: dict[str, bytes], origin: dict[str, str],
+        joined: Sequence[Sequence[str]] = (),
+    ):  # fmt: skip
+        """`models` maps each language (or "joint") to a serialised sentencepiece model; `origin` names the corpus.
+
+        joined: languages that joined later, in their order.
+        """
+        self.config, self.pairs, self.models, self.origin, self.joined = config, tuple(pairs), models, origin, joined
         self.languages = sorted({language for pair in pairs for language in split_pair(pair)})
         self._sp = {key: spm.SentencePieceProcessor(model_proto=model) for key, model in sorted(models.items())}
-        ids: dict[bytes | str, int] = {}
         self._to_id: dict[str, list[int]] = {}
-        for key, sp in self._sp.items():  # the union of all models: equal pieces of two languages share one id
-            # Our models begin with the specials in this order; models of an imported checkpoint may not.
-            special = {sp.pad_id(): PAD, sp.unk_id(): UNK, sp.bos_id(): BOS, sp.eos_id(): EOS}
-            self._to_id[key] = [
-                special[i] if i in special else ids.setdefault(_content(sp, i), SPECIALS + len(ids))
-                for i in range(sp.get_piece_size())
-            ]
-        self.tags = {language: SPECIALS + len(ids) + i for i, language in enumerate(self.languages)}
-        self.vocab_size = SPECIALS + len(ids) + len(self.tags)
-        self._names = ["<pad>", "<unk>", "<s>", "</s>", *(p if isinstance(p, str) else f"<0x{p[0]:02X}>" for p in ids)]
-        self._names += [f"__{language}__" for language in self.languages]
-        texts = [p.replace("\u2581", " ").encode() if isinstance(p, str) else p for p in ids]
-        self._texts = [b"", "\u2047".encode(), b"", b"", *texts, *(b"" for _ in self.tags)]
+        self.tags: dict[str, int] = {}
+        self._names, self._texts = ["<pad>", "<unk>", "<s>", "</s>"], [b"", "\u2047".encode(), b"", b""]
+        ids: dict[bytes | str, int] = {}
+        later = list(chain.from_iterable(joined))
+        for languages in ([x for x in self.languages if x not in later], *joined):
+            for key, sp in self._sp.items():  # the union of all models: equal pieces of two languages share one id
+                if key in languages or (key == "joint" and not self.tags):
+                    self._to_id[key] = self._add(sp, ids)
+            for language in languages:
+                self.tags[language] = len(self._names)
+                self._names.append(f"__{language}__")
+                self._texts.append(b"")
+        self.vocab_size = len(self._names)
         self._one_target = len({split_pair(pair)[1] for pair in pairs}) == 1
+
+    def _add(self, sp: spm.SentencePieceProcessor, ids: dict[bytes | str, int]) -> list[int]:
+        """Our id of each piece of a model; pieces that are not among `ids` yet get the next ones."""
+        # Our models begin with the specials in this order; models of an imported checkpoint may not.
+        special = {sp.pad_id(): PAD, sp.unk_id(): UNK, sp.bos_id(): BOS, sp.eos_id(): EOS}
+        for piece in (_content(sp, i) for i in range(sp.get_piece_size()) if i not in special):
+            if piece not in ids:
+                ids[piece] = len(self._names)
+                self._names.append(piece if isinstance(piece, str) else f"<0x{piece[0]:02X}>")
+                self._texts.append(piece.replace("\u2581", " ").encode() if isinstance(piece, str) else piece)
+        return [special[i] if i in special else ids[_content(sp, i)] for i in range(sp.get_piece_size())]
 
     @property
     def fingerprint(self) -> str:
         """sha256 (hex) of all that decides which ids a text gets."""
         models = {key: sha256(model).hexdigest() for key, model in sorted(self.models.items())}
-        return sha256(json.dumps([asdict(self.config), self.pairs, models]).encode()).hexdigest()
+        whole = [asdict(self.config), self.pairs, models, *([self.joined] if self.joined else [])]
+        return sha256(json.dumps(whole).encode()).hexdigest()
 
     def encoder_tag(self, pair: str) -> int:
         """The id before the source sentence of this pair."""
@@ -129,7 +153,7 @@ class Tokenizer:
 
         For millions of sentences: Python, whose threads wait for one another, does little of the work.
         """
-        key, before = self._key(pair, side), self._before(pair, side)
+        key, before = self.key(pair, side), self._before(pair, side)
         pieces = self._pieces(texts, key, threads)
         inner = np.fromiter(map(len, pieces), np.int64, len(pieces))
         lengths = inner + (len(before) + 1)
@@ -142,10 +166,10 @@ class Tokenizer:
         ids[ordinary] = np.array(self._to_id[key])[np.fromiter(chain.from_iterable(pieces), np.int64, int(inner.sum()))]
         return ids, lengths
 
-    def _key(self, pair: str, side: str) -> str:
+    def key(self, pair: str, side: str) -> str:
         """The key of the model that encodes this side."""
         language = self._languages_of(pair)[0 if side == "src" else 1]
-        return "joint" if "joint" in self._sp else language
+        return language if language in self._sp else "joint"
 
     def _before(self, pair: str, side: str) -> list[int]:
         """The ids in front of every sentence of this side."""
@@ -189,6 +213,7 @@ class Tokenizer:
         about = {
             "config": asdict(self.config), "pairs": self.pairs, "corpus": self.origin, "vocab_size": self.vocab_size,
             "models": {key: sha256(model).hexdigest() for key, model in self.models.items()},
+            **({"joined": self.joined} if self.joined else {}),
         }  # fmt: skip
         write_json(directory / "tokenizer.json", about)
 
@@ -204,7 +229,8 @@ class Tokenizer:
                 models[key] = (directory / f"{key}.spm").read_bytes()
                 if sha256(models[key]).hexdigest() != digest:
                     raise ValueError(f"{key}.spm is not the file that was saved")
-            tokenizer = cls(TokenizerConfig(**about["config"]), about["pairs"], models, about["corpus"])
+            config, joined = TokenizerConfig(**about["config"]), about.get("joined", ())
+            tokenizer = cls(config, about["pairs"], models, about["corpus"], joined)
             if tokenizer.vocab_size != about["vocab_size"]:
                 raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
             return tokenizer
@@ -231,13 +257,18 @@ def train_tokenizer(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     shared language uses all pairs, as in multiDDS (the source of TED-8). Raises UserError if `vocab_size` is too small
     for the characters. If the text has too few pieces to fill it, the vocabulary is smaller, with a UserWarning.
     """
+    sides = sides_of(corpus, config.kind)
+    models = {key: train_model(found, config, key) for key, found in sides.items()}
+    return Tokenizer(config, corpus.pairs, models, {"name": corpus.name, "sha256": corpus.fingerprint})
+
+
+def sides_of(corpus: Corpus, kind: Literal["joint", "per-language"]) -> dict[str, list[Side]]:
+    """{key of a model: the sides of the corpus that it is trained on}."""
     sides: dict[str, list[Side]] = {}
     for pair in corpus.pairs:
         for column, language in enumerate(split_pair(pair)):
-            key = "joint" if config.kind == "joint" else language
-            sides.setdefault(key, []).append((corpus.train[pair], column))
-    models = {key: _train_model(found, config, key) for key, found in sides.items()}
-    return Tokenizer(config, corpus.pairs, models, {"name": corpus.name, "sha256": corpus.fingerprint})
+            sides.setdefault("joint" if kind == "joint" else language, []).append((corpus.train[pair], column))
+    return sides
 
 
 def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
@@ -270,7 +301,7 @@ def _some(text: ParallelText, wanted: int, rng: np.random.Generator) -> Iterator
         block.forget()
 
 
-def _train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
+def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
     model = io.BytesIO()
     # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
     every: set[str] = set()

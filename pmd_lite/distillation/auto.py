@@ -28,6 +28,7 @@ class AutoPMD(BaseDistiller):
         super().__init__(students, n_pairs, config)
         self.alpha.fill_(config.alpha0)
         self.logits = logit(self.alpha)
+        self.by_total = "" if config.step_size == "constant" else "mu, the step of the searches (Eq. 12)"
 
     def due(self, clock: Clock) -> bool:
         """Every T updates, the paper's one epoch. Once mu is 0, `update` searches nothing."""

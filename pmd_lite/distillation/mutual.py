@@ -24,6 +24,7 @@ class BaseDistiller:
 
     waits = True
     gated = False
+    by_total: str = ""
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         self.students, self.config = list(students), config

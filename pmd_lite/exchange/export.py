@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from sentencepiece import SentencePieceProcessor
 
 from pmd_lite.config import Config
-from pmd_lite.data.tokenizer import BOS, EOS, ESCAPES, PAD, SPECIALS, UNK, Tokenizer, split_pair
+from pmd_lite.data.tokenizer import BOS, EOS, ESCAPES, PAD, SPECIALS, UNK, Tokenizer
 from pmd_lite.disk import new_directory
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.ctranslate2 import save_ctranslate2
@@ -97,9 +97,10 @@ def _table(rows: Mapping[str, Any]) -> str:
 
 def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     tokenizer = trained.tokenizer
-    if tokenizer.config.kind != "joint":
-        raise UserError("tokenizer.kind='per-language': a tokenizer of transformers has one model for all languages. "
-                        "Export to ctranslate2, which takes pieces, or train with kind='joint'")  # fmt: skip
+    if tokenizer.models.keys() != {"joint"}:
+        raise UserError("tokenizer.kind='per-language', or a language joined later: a tokenizer of transformers has "
+                        "one model for all languages. Export to ctranslate2, which takes pieces, or train anew with "
+                        "kind='joint'")  # fmt: skip
     model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
     beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
     model.generation_config = optional("transformers").GenerationConfig(
@@ -109,6 +110,7 @@ def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     )  # fmt: skip
     model.save_pretrained(out)
     huggingface_tokenizer(tokenizer, trained.config.model.max_len).save_pretrained(out)
+    tokenizer.save(out / "tokenizer")  # ours, for `train(init=out)`
     rows = {pair: (tokenizer.encoder_tag(pair), next(iter(tokenizer.prefix(pair)), None)) for pair in trained.pairs}
     return {"class": type(model).__name__, "pairs": _table(rows)}
 
@@ -164,7 +166,10 @@ def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
         (out / f"{key}.spm").write_bytes(model)
     rows = {}
     for pair in trained.pairs:
-        key = "joint" if "joint" in tokenizer.models else split_pair(pair)[0]
-        rows[pair] = (f"{key}.spm", names[tokenizer.encoder_tag(pair)], [names[i] for i in tokenizer.prefix(pair)])
+        rows[pair] = (
+            f"{tokenizer.key(pair, 'src')}.spm",
+            names[tokenizer.encoder_tag(pair)],
+            [names[i] for i in tokenizer.prefix(pair)],
+        )
     never = [names[token] for token in _never(tokenizer)]
     return {"pairs": _table(rows), "never": json.dumps(never, ensure_ascii=False)}

@@ -45,7 +45,7 @@ NEVER, RARELY = -100.0, 10.0
 """Output bias of ids that are never predicted (with -inf, label smoothing would give an infinite loss), and how far
 below UNK a piece starts that is UNK to the checkpoint."""
 
-_SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
+SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
           "output_bias")  # fmt: skip
 _PIECES = ("vocab_size", "kind", "max_sentences", "byte_fallback", "tags")
 
@@ -55,11 +55,12 @@ class Imported:
 
     def __init__(self, path: str | Path):
         """Raises UserError if `path` is not such a directory."""
-        self.path = Path(path)
+        self.init = self.path = Path(path)
         if not (self.path / "imported.json").exists():
-            raise UserError(f"{self.path} has no imported model; make one with python -m pmd_lite import")
+            raise UserError(f"{self.path} has no imported model, and is neither a run nor an export of one. Name a "
+                            "run, or import a checkpoint: python -m pmd_lite import")  # fmt: skip
         about = read_json(self.path / "imported.json", {"model": dict, "sha256": str}, "import the checkpoint again")
-        self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*_SHAPE, "max_len")}
+        self.model_arguments: dict[str, Any] = {name: about["model"][name] for name in (*SHAPE, "max_len")}
         self._sum: str = about["sha256"]
         try:
             ModelConfig(**self.model_arguments)
@@ -78,28 +79,37 @@ class Imported:
         overrides: names of fields that the user has set. Raises UserError if the checkpoint decides one of them.
         """
         bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
-        decided = sorted(bare[name] for name in bare if name in _SHAPE or name in _PIECES)
+        decided = sorted(bare[name] for name in bare if name in SHAPE or name in _PIECES)
         if decided:
             raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} sets this; leave it out")
-        shape = {name: self.model_arguments[name] for name in _SHAPE}
+        shape = {name: self.model_arguments[name] for name in SHAPE}
         return replace(config, model=replace(config.model, **shape), tokenizer=self.tokenizer.config)
 
     def check(self, pairs: Sequence[str], tokenizer: Path | None = None) -> None:
         """Raises UserError if a run on these pairs (with this tokenizer, if given) cannot start from these weights."""
+        self.lacks(pairs)
+        if tokenizer is not None and not self.fits(Tokenizer.load(tokenizer)):
+            raise UserError(f"{self.path}: its weights fit only the ids of its own tokenizer; leave out tokenizer=")
+        self._whole()
+
+    def lacks(self, pairs: Sequence[str]) -> list[str]:
+        """The pairs that must join its tokenizer: none. Raises UserError if there are any."""
         if unknown := sorted(set(pairs) - set(self.tokenizer.pairs)):
             raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
                             f"{', '.join(unknown)}; import the checkpoint again, for all these pairs")  # fmt: skip
-        if tokenizer is not None and Tokenizer.load(tokenizer).fingerprint != self.tokenizer.fingerprint:
-            raise UserError(f"{self.path}: its weights fit only the ids of its own tokenizer; leave out tokenizer=")
-        self._whole()
+        return []
+
+    def fits(self, tokenizer: Tokenizer) -> bool:
+        """Whether the weights fit these ids: its own tokenizer, or one that other languages have joined."""
+        return self.tokenizer.fingerprint in (tokenizer.fingerprint, tokenizer.origin.get("extends"))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer with the checkpoint's pieces."""
         return Tokenizer.load(self.path / "tokenizer")
 
-    def weights(self) -> dict[str, Tensor]:
-        """The weights by name. Raises UserError if the file is not the one that was written."""
+    def weights(self, seat: int = 0) -> dict[str, Tensor]:
+        """The weights by name, for any seat. Raises UserError if the file is not the one that was written."""
         return read_weights(self._whole())[0]
 
     def _whole(self) -> Path:
@@ -140,7 +150,7 @@ def import_marian(
     with new_directory(out) as part:
         save_weights(ours.state_dict(), part / "model.safetensors")
         tokenizer.save(part / "tokenizer")
-        shape = {name: value for name, value in shape_of(ours).items() if name in (*_SHAPE, "max_len")}
+        shape = {name: value for name, value in shape_of(ours).items() if name in (*SHAPE, "max_len")}
         write_json(part / "imported.json",
                    {"source": str(source), "model": shape, "sha256": _sum(part / "model.safetensors")})  # fmt: skip
     return Imported(out)

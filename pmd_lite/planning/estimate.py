@@ -13,12 +13,14 @@ from pmd_lite.api import LARGE, load_corpus
 from pmd_lite.config import Config, check_number, configured
 from pmd_lite.config.published import remark
 from pmd_lite.data.corpus import Corpus, direction_of
+from pmd_lite.data.joining import extended
+from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.tokenizers import check_scorers, missing_scorers
-from pmd_lite.exchange.marian import Imported
+from pmd_lite.exchange.start import start_from
 from pmd_lite.methods import Method, get_method, make_samplers
 from pmd_lite.planning.counting import Work, assumed_resources, count, drawn_shares
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
@@ -161,11 +163,12 @@ def estimate(
         here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
     direction = here.direction if here else direction_of(sizes or ())
     config = configured(preset_name, direction, row.name, overrides)
+    speaks = Tokenizer.load(Path(tokenizer)) if tokenizer is not None else None
     if init is not None:
-        if sizes is not None:
+        if here is None:
             raise UserError("init= brings a tokenizer, which needs text: give a corpus instead of sizes=")
-        start = Imported(init)
-        config, tokenizer = start.configure(config, overrides), start.path / "tokenizer"
+        start = start_from(init)
+        config, speaks = start.configure(config, overrides), extended(start.tokenizer, here)
     if tokens_per_second is not None:
         check_number("tokens_per_second", tokens_per_second, float, 0.001, 1e15)
     check_number("seconds", seconds, float, 0, 1e6)
@@ -176,7 +179,7 @@ def estimate(
         if here is None:
             stand_in = described(sizes or {}, mean_tokens, held_out, config)
         else:
-            stand_in = sampled(here, config, tokenizer)
+            stand_in = sampled(here, config, speaks)
         if isinstance(preset_name, str) and (note := remark(preset_name, direction)):
             stand_in = replace(stand_in, guesses=(note, *stand_in.guesses))
         name = here.name if here else f"{len(sizes or ())} pairs"

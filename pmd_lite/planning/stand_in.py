@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -83,7 +82,7 @@ class WideTokenizer(Tokenizer):
     """A tokenizer with as many ids as the run's tokenizer will have; the ids that `of` lacks decode to ""."""
 
     def __init__(self, of: Tokenizer, size: int):
-        super().__init__(of.config, of.pairs, of.models, of.origin)
+        super().__init__(of.config, of.pairs, of.models, of.origin, of.joined)
         self.known = self.vocab_size
         self.vocab_size = max(self.vocab_size, size)
 
@@ -103,14 +102,14 @@ def full_vocabulary(config: TokenizerConfig, languages: int) -> int:
     return shared + languages * (config.vocab_size - shared) + languages
 
 
-def sampled(corpus: Corpus, config: Config, tokenizer: str | Path | None = None) -> StandIn:
+def sampled(corpus: Corpus, config: Config, tokenizer: Tokenizer | None = None) -> StandIn:
     """The stand-in of an existing corpus: up to 4,000 evenly spaced sentence pairs of every pair and split.
 
-    tokenizer: directory of the run's tokenizer; None trains one on at most 50,000 sentences.
+    tokenizer: the run's; None trains one on at most 50,000 sentences.
     """
     guesses = []
     if tokenizer is not None:
-        speaks = Tokenizer.load(Path(tokenizer))
+        speaks = tokenizer
     else:
         fewer = min(config.tokenizer.max_sentences, TOKENIZER_SAMPLE)
         speaks = train_tokenizer(corpus, dataclasses.replace(config.tokenizer, max_sentences=fewer))

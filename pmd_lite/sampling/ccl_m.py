@@ -74,6 +74,8 @@ class CCLMSampler(BaseSampler):
     Before the first update, the active pairs are drawn in proportion to their sizes; afterwards in proportion to 1/c.
     """
 
+    by_total = "how long pairs wait in ccl-m"
+
     def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
 

@@ -57,6 +57,8 @@ def shares_within(sizes: Sequence[int], pairs: Sequence[int]) -> Tensor:
 class CooldownSampler(BaseSampler):
     """Temperature sampling whose tau changes from `cooldown_from` to `cooldown_to` over the whole training."""
 
+    by_total = "the temperature of cooldown"
+
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
         """sizes: training sentence pairs per language pair, each >= 1. Raises UserError for sizes below 1."""
         super().__init__(temperature_probabilities(sizes, config.cooldown_from))
@@ -80,6 +82,8 @@ class OrderMattersSampler(BaseSampler):
     The second phase begins after the share `switch_at` of the updates: with 0 at once, with 1 never. The schedule of
     the learning rate continues through the switch.
     """
+
+    by_total = "the switch of order-matters"
 
     def __init__(self, sizes: Sequence[int], tau: float, config: SamplingConfig):
         """sizes: training sentence pairs per language pair, each >= 1; tau: temperature of the second phase, > 0.

@@ -33,6 +33,8 @@ def temperature_probabilities(sizes: Sequence[int], tau: float) -> Tensor:
 class BaseSampler:
     """A Sampler that keeps the probabilities it was given, until a subclass changes `_p`."""
 
+    by_total: str = ""
+
     def __init__(self, probabilities: Tensor):
         """probabilities: [pair], float64, sums to 1."""
         self._p = probabilities

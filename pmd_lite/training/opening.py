@@ -14,10 +14,12 @@ from typing import Any
 
 from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
-from pmd_lite.training.rundir import FORMAT, RunDir
+from pmd_lite.interfaces import Clock
+from pmd_lite.training.rundir import FORMAT, LENGTH, RunDir
 
 
 def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> list[str]:
@@ -45,7 +47,8 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
                         "folder back from a backup, or choose another out directory")  # fmt: skip
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
-        if Tokenizer.load(shared).fingerprint != begun_with:
+        extends = present.origin.get("extends") if present else None
+        if Tokenizer.load(shared).fingerprint not in (begun_with, extends):
             raise UserError(f"{rundir.path}: its tokenizer differs from {shared}. {remedy}")
     elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
         reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
@@ -54,10 +57,12 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
                             f"tokenizer=: {'; '.join(reasons)}. {remedy}")  # fmt: skip
 
 
-def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> Tokenizer:
+def run_tokenizer(
+    rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None, joins: bool = False
+) -> Tokenizer:
     """The run's tokenizer: the one it was begun with, else a copy of the shared one, else one trained now.
 
-    Raises UserError when the shared one does not know all languages of the corpus.
+    joins: new pairs join the copy. Otherwise UserError when the shared one does not know all languages of the corpus.
     """
     folder = rundir.path / "tokenizer"
     if (folder / "tokenizer.json").exists():
@@ -66,7 +71,7 @@ def run_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, share
         tokenizer = train_tokenizer(corpus, config)
         tokenizer.save(folder)
     else:
-        tokenizer = Tokenizer.load(shared)
+        tokenizer = extended(Tokenizer.load(shared), corpus) if joins else Tokenizer.load(shared)
         unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
         if unknown:
             raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
@@ -91,7 +96,8 @@ def refuse_foreign(path: Path) -> None:
 def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str] = frozenset()) -> None:
     """Make the run directory, or check that it holds the wanted run. free: fields of train that may differ.
 
-    Raises UserError when it holds another run, or one that may not be resumed.
+    A run that is wanted with another length is prolonged. Raises UserError when the directory holds another run, or one
+    that may not be resumed.
     """
     if not (rundir.path / "config.json").exists():
         write_json(rundir.path / "config.json", wanted)
@@ -110,13 +116,37 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
         stored["corpus"][words] = wanted["corpus"][words]
     if stored["init"] and wanted["init"]:
         stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
-    for name in {"device"} | free:
+    longer = _prolonged(rundir, wanted["config"])
+    for name in {"device"} | free | longer.keys():
         stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
+    stored.pop("prolonged", None)
     stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
     differing = sorted(_differing(stored, wanted))
     if differing:
         raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
                         "directory, or give the settings of its config.json to continue")  # fmt: skip
+    if longer not in ({}, rundir.config.get("prolonged")):
+        for name in ("finished.json", "scores.json"):  # first: a run killed here is an unfinished one of the old length
+            (rundir.path / name).unlink(missing_ok=True)
+        write_json(rundir.path / "config.json", {**rundir.config, "prolonged": longer})
+
+
+def _prolonged(rundir: RunDir, wanted: dict[str, Any]) -> dict[str, Any]:
+    """{field of `LENGTH`: its value} if a run that has begun is wanted with another length than at first; else {}.
+
+    Raises UserError when the run has made more updates already.
+    """
+    stored = rundir.config
+    longer = {name: wanted["train"][name] for name in LENGTH}
+    lines = rundir.lines("eval", len(stored["corpus"]["pairs"]))
+    if not lines or ("prolonged" not in stored and longer == {n: stored["config"]["train"].get(n) for n in LENGTH}):
+        return {}
+    made, epoch = lines[-1]["step"], lines[-1]["epoch"]
+    total = Clock.of(Config.from_dict(wanted), epoch * wanted["train"]["accumulate"], waits=False).total
+    if total < made:
+        raise UserError(f"{rundir.path} has made {made:,} updates and cannot become a run of {total:,}. Give more "
+                        "steps or epochs, or choose another out directory")  # fmt: skip
+    return longer
 
 
 def _differing(a: Any, b: Any, where: str = "") -> list[str]:

@@ -43,8 +43,8 @@ a share of sentences, weight decay is decoupled. Runs of format 1 hold no such n
 
 
 _CONFIG = {
-    "format": int, "method": str, "samplers": [str], "config": dict, "init": dict | None, "asked": dict | None,
-    "tokenizer": str | None,
+    "format": int, "method": str, "samplers": [str], "config": {"train": dict}, "init": dict | None,
+    "asked": dict | None, "tokenizer": str | None, "prolonged": dict | None,
     "corpus": {"name": str, "path": str | None, "fingerprint": str, "source": str, "pairs": [str], "sizes": [int]},
 }  # fmt: skip
 PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "train_nll", "alpha", "p", "visits",
@@ -54,6 +54,14 @@ _EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": in
           "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
 _NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
 """Fields of `train` that say where a run is made and how it translates, not what it learns."""
+LENGTH = ("steps", "epochs", "max_steps", "patience")
+"""Fields of `train` that say when a run ends. Those that a run was prolonged to are "prolonged" in config.json."""
+
+
+def lengthened(written: Mapping[str, Any]) -> Config:
+    """The configuration in config.json, with the length that the run has by now."""
+    settings, longer = written["config"], written.get("prolonged")
+    return Config.from_dict({**settings, "train": {**settings["train"], **longer}} if longer else settings)
 
 
 def caution(stored: Mapping[str, Any]) -> str:
@@ -97,7 +105,7 @@ class RunDir:
                 checked_pair(pair, "corpus.pairs")
             if not pairs or len(set(pairs)) != len(pairs) or len(written["corpus"]["sizes"]) != len(pairs):
                 raise UserError("corpus.pairs and corpus.sizes do not fit each other")
-            Config.from_dict(written["config"])
+            lengthened(written)
         except UserError as error:
             raise UserError(f"{path} is damaged: {error}. Copy it back from a backup") from None
         return written

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch
 from pmd_lite.config import Config
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Events, MakeDistiller, Sampler
+from pmd_lite.interfaces import Clock, Events, MakeDistiller, Sampler
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
@@ -45,9 +45,14 @@ class Trainer(Algorithm1):
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
-        redraw: Callable[[], None] | None = None,
+        redraw: Callable[[], None] | None = None, begun: Config | None = None,
     ):  # fmt: skip
+        """begun: the configuration with which a run began that has been prolonged since."""
         super().__init__(encoded, config, samplers, make_distiller, first_seat)
+        self.asked = self.clock  # of a run that has this length from the start
+        if begun is not None:  # what has begun must not end when the run gets longer
+            first = Clock.of(begun, self.students[0].batches_per_pass, self.distiller.waits)
+            self.clock = replace(self.clock, start=first.start)
         self.rundir, self.show, self.name = rundir, show, name
         self.redraw = redraw
         self.notes = notes  # printed when training begins
@@ -76,9 +81,15 @@ class Trainer(Algorithm1):
             precision = self.students[0].learner.precision
             if self.config.train.precision == "auto":
                 progress.say(f"{self.name}  precision {precision.why}")
-            for line in (*self.notes, *self.plan_of_passes()):
+            evaluations = self.rundir.lines("eval", len(pairs))
+            planned: int = evaluations[-1]["total"] if evaluations else clock.total
+            longer = [self._prolonged(planned)] if planned != clock.total else []
+            for line in (*self.notes, *longer, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
+                if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
+                    events = self._decide(self.distiller.due(clock), [s for s in self.students if s.sampler.due(clock)])
+                    self.metrics_size = self.rundir.append_metrics(events)
                 while self.clock.step < self.clock.total and not self._converged():
                     self.clock = self.clock.at(self.clock.step + 1)
                     tokens = self.step()
@@ -106,12 +117,7 @@ class Trainer(Algorithm1):
         # Evaluate before the search: the line in metrics.jsonl holds the weights that were used up to here.
         if evaluating:
             events += [self._evaluate(student, progress) for student in self.students]
-        if searching:
-            events += self.distiller.update(self.probe)
-            shared(self.group, self.distiller)
-        for student in sampling:
-            events += student.sampler.update(student.index, self.probe)
-            shared(self.group, student.sampler)
+        events += self._decide(searching, sampling)
         # Metrics before the checkpoint, which holds their length: after a kill, resume cuts off what came later.
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
@@ -123,6 +129,35 @@ class Trainer(Algorithm1):
                                   f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
             stopped.number = self._signal
             raise stopped
+
+    def _decide(self, searching: bool, sampling: Sequence[Student]) -> Events:
+        """Let the distiller and some students' samplers decide."""
+        events: Events = []
+        if searching:
+            events += self.distiller.update(self.probe)
+            shared(self.group, self.distiller)
+        for student in sampling:
+            events += student.sampler.update(student.index, self.probe)
+            shared(self.group, student.sampler)
+        return events
+
+    def _prolonged(self, planned: int) -> str:
+        """What a run continues that was planned for so many updates. UserError if it would stop at once."""
+        now, whole = self.clock, self.asked
+        if self._converged():
+            raise UserError(f"{self.rundir.path} stopped early: {self.config.train.patience} evaluations had no gain. "
+                            "Give a larger patience, or patience=0")  # fmt: skip
+        other = [one.by_total for one in (self.distiller, *(student.sampler for student in self.students))]
+        if now.start != whole.start:
+            other.append(f"the start of distillation (here after update {now.start:,}, there {whole.start:,})")
+        if planned % self.eval_every:
+            other.append(f"the weights kept as best (here also evaluated after update {planned:,})")
+        if (self.rundir.path / "auxiliary.json").exists():
+            other.append("the runs it learns from")
+        unlike = ", ".join(dict.fromkeys(filter(None, other)))
+        same = f"Unlike a run of {now.total:,} from the start in: {unlike}" if unlike else (
+            f"It ends in the same bits as a run of {now.total:,} from the start")  # fmt: skip
+        return f"continues after update {now.step:,} of {planned:,}, up to {now.total:,}. {same}"
 
     def _evaluate(self, student: Student, progress: Progress) -> dict[str, Any]:
         """Dev losses of one student; keeps its best weights; returns the metrics line."""

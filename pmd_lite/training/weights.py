@@ -33,7 +33,7 @@ def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
             continue
         saved.add(tensor.data_ptr())
         own[name] = tensor.detach().cpu().contiguous()
-    about[SUM] = _checksum(own)
+    about[SUM] = checksum(own)
     save_file(own, path, metadata=about)
     return about[SUM]
 
@@ -46,13 +46,14 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
         about = dict(file.metadata() or {})
-    true = _checksum(tensors)
+    true = checksum(tensors)
     if about.get(SUM, true) != true:
         raise ValueError("its checksum does not fit its contents")
     return tensors, {**about, SUM: true}
 
 
-def _checksum(tensors: dict[str, Tensor]) -> str:
+def checksum(tensors: dict[str, Tensor]) -> str:
+    """sha256 (hex) of names, types, shapes and bytes."""
     digest = sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -70,16 +71,21 @@ def read_state(path: Path) -> dict[str, Any]:
     return dict(torch.load(path, weights_only=True, map_location="cpu"))
 
 
-def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ."""
+def load_weights(model: nn.Module, weights: dict[str, Tensor], joined: int = 0) -> None:
+    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ.
+
+    joined: rows that the model's tables have behind the saved ones: they stay as they are.
+    """
     own = model.state_dict()
     storage: dict[int, str] = {}
     for name, tensor in own.items():
         storage.setdefault(tensor.data_ptr(), name)
     missing = [name for name, tensor in own.items() if storage[tensor.data_ptr()] not in weights]
-    wrong = [name for name in weights if name not in own or own[name].shape != weights[name].shape]
+    tables = ("embedding.weight", "src_embedding.weight", "output.weight", "output_bias")
+    known = {name: tensor[: len(tensor) - joined] if name in tables else tensor for name, tensor in own.items()}
+    wrong = [name for name in weights if name not in own or known[name].shape != weights[name].shape]
     if missing or wrong:
         raise UserError(f"these weights belong to another model shape: {', '.join((missing + wrong)[:4])} do not fit")
     with torch.no_grad():
         for name, tensor in weights.items():
-            own[name].copy_(tensor)
+            known[name].copy_(tensor)
