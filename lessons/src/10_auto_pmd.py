@@ -39,8 +39,10 @@ from pmd_lite.evaluation.tables import Table
 
 # %%
 size = pmd.run_size()
-settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
-corpus = pmd.load_corpus("longtail")
+settings, world = {}, {}
+if size == "ci":
+    settings, world = dict(steps=40, eval_every=20, update_every=13, d_model=16, trial_ratio=0.03), dict(held=40)
+corpus = pmd.load_corpus("longtail", **world)
 runs_in = Path("runs") / f"lesson00-{size}"
 auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score=False, **settings)
 
