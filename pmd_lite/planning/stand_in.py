@@ -15,6 +15,7 @@ from pmd_lite.data.corpus import Corpus, RawTexts
 from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, TokenArray, encode_corpus
+from pmd_lite.disk import place
 from pmd_lite.errors import UserError
 
 SAMPLE = 4000
@@ -110,7 +111,7 @@ def sampled(corpus: Corpus, config: Config, tokenizer: str | Path | None = None)
     """
     guesses = []
     if tokenizer is not None:
-        speaks = Tokenizer.load(Path(tokenizer))
+        speaks = Tokenizer.load(place(tokenizer))
     else:
         fewer = min(config.tokenizer.max_sentences, TOKENIZER_SAMPLE)
         speaks = train_tokenizer(corpus, dataclasses.replace(config.tokenizer, max_sentences=fewer))
@@ -186,18 +187,14 @@ def _facts(
     """held: how many times larger each real dev set is than the one in `encoded`."""
     train = encoded.train
     return Facts(
-        encoded.pairs,
-        sizes,
-        [split.trg_tokens / len(split) for split in train],
+        encoded.pairs, sizes, [split.trg_tokens / len(split) for split in train],
         [mean_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [split.src_tokens / split.trg_tokens for split in train],
         [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
-        tested,
-        text,
-        encoded.tokenizer.vocab_size,
-    )
+        tested, text, encoded.tokenizer.vocab_size,
+    )  # fmt: skip
 
 
 def mean_per_batch(split: EncodedSplit, size: int, budget: int) -> float:

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
+from pmd_lite.disk import content, explained, parse_json, read_json, refused, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -125,7 +125,9 @@ class RunDir:
             return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+            if (lock := self.path / ".lock").exists() and not lock.is_file():  # a pipe would wait for ever
+                raise UserError(f"{lock} is not a file. Remove it")
+            file = open(lock, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
         with file:
             with explained(self.path):
                 try:
@@ -163,9 +165,7 @@ class RunDir:
 
         Raises UserError that names a damaged line.
         """
-        path = self.path / "metrics.jsonl"
-        text = path.read_bytes() if path.exists() else b""
-        events = []
+        path, text, events = self.path / "metrics.jsonl", self._log(), []
         for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
             try:
                 events.append(parse_json(line, _EVENT, f"{path}:{number}"))
@@ -242,13 +242,13 @@ class RunDir:
 
     def _log(self) -> bytes:
         path = self.path / "metrics.jsonl"
-        return path.read_bytes() if path.exists() else b""
+        return content(path) if path.exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
         if not path.exists():
             return None
-        name = path.read_bytes().decode("utf-8", errors="replace").strip()
+        name = content(path).decode("utf-8", errors="replace").strip()
         if not re.fullmatch(r"step-\d+", name):
             raise UserError(f"{path}: this file is damaged; it should hold the name of the folder beside it, step-...")
         return name
@@ -279,7 +279,8 @@ class RunDir:
             strange = self._strange(name, state, read, best)
         except Exception as error:  # torch.load raises many kinds for a damaged file
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"{path}: this checkpoint is damaged ({reason}). Copy its folder {anew}") from None
+            raise UserError(refused(path, error) or f"{path}: this checkpoint is damaged ({reason}). Copy its folder "
+                            f"{anew}") from None  # fmt: skip
         if strange:
             raise UserError(f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
@@ -326,6 +327,6 @@ class RunDir:
             if "run" in about and about != {**about, **self._about(student, about["step"])}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
-            raise UserError(f"{file}: these weights are damaged ({error}). Copy the file back from a backup, or "
-                            "train in a new directory") from None  # fmt: skip
+            raise UserError(refused(file, error) or f"{file}: these weights are damaged ({error}). Copy the file back "
+                            "from a backup, or train in a new directory") from None  # fmt: skip
         return weights

@@ -45,11 +45,12 @@ class Trainer(Algorithm1):
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
-        redraw: Callable[[], None] | None = None,
+        redraw: Callable[[], None] | None = None, watch: Callable[[], None] = lambda: None,
     ):  # fmt: skip
+        """watch: called at every evaluation."""
         super().__init__(encoded, config, samplers, make_distiller, first_seat)
         self.rundir, self.show, self.name = rundir, show, name
-        self.redraw = redraw
+        self.redraw, self.watch = redraw, watch
         self.notes = notes  # printed when training begins
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
@@ -105,6 +106,7 @@ class Trainer(Algorithm1):
                 student.check(self.clock.step, str(self.rundir.path))
         # Evaluate before the search: the line in metrics.jsonl holds the weights that were used up to here.
         if evaluating:
+            self.watch()
             events += [self._evaluate(student, progress) for student in self.students]
         if searching:
             events += self.distiller.update(self.probe)
