@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +21,7 @@ from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.disk import explained
+from pmd_lite.disk import explained, place
 from pmd_lite.errors import UserError, nearest
 from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
@@ -41,14 +42,9 @@ LARGE = 200_000
 
 
 def load_corpus(
-    name: str | Path = "longtail",
-    *,
-    direction: Literal["m2o", "o2m"] | None = None,
-    pairs: Sequence[str] | None = None,
-    strict: bool = True,
-    seed: int = 0,
-    **world: Any,
-) -> Corpus:
+    name: str | Path = "longtail", *, direction: Literal["m2o", "o2m"] | None = None,
+    pairs: Sequence[str] | None = None, strict: bool = True, seed: int = 0, **world: Any,
+) -> Corpus:  # fmt: skip
     """A corpus to train on.
 
     Args:
@@ -68,7 +64,7 @@ def load_corpus(
     else:
         if world:
             raise UserError(f"{', '.join(world)}: only a toy world has such settings, and {name} is a corpus directory")
-        if not Path(name).exists() and not any(c in str(name) for c in "/\\."):
+        if not place(name).exists() and not any(c in str(name) for c in "/\\."):
             near = nearest(str(name), WORLDS)
             raise UserError(f"no corpus {str(name)!r}: {near}give a directory, or a toy world ({', '.join(WORLDS)})")
         corpus = corpora.load_corpus(name, strict=strict)
@@ -78,20 +74,11 @@ def load_corpus(
 
 
 def train(
-    corpus: Corpus | str | Path = "longtail",
-    method: str = "auto-pmd",
-    preset_name: str | Config = "toy",
-    *,
-    out: str | Path | None = None,
-    samplers: Sequence[str] | None = None,
-    resume: Literal["auto", "never"] = "auto",
-    show: Show = "auto",
-    score: bool = True,
-    use: Sequence[str | Path] = (),
-    tokenizer: str | Path | None = None,
-    init: str | Path | None = None,
-    **overrides: Any,
-) -> Run:
+    corpus: Corpus | str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *,
+    out: str | Path | None = None, samplers: Sequence[str] | None = None, resume: Literal["auto", "never"] = "auto",
+    show: Show = "auto", score: bool = True, use: Sequence[str | Path] = (), tokenizer: str | Path | None = None,
+    init: str | Path | None = None, **overrides: Any,
+) -> Run:  # fmt: skip
     """Train one method on one corpus; returns the finished run, scored on its test sets.
 
     Args:
@@ -122,18 +109,18 @@ def train(
     start = start_from(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
-        start.check(corpus.pairs, Path(tokenizer) if tokenizer is not None else None)
+        start.check(corpus.pairs, place(tokenizer) if tokenizer is not None else None)
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     plain_name = re.sub(r"[^\w .,=+-]|^\.+", "_", corpus.name)  # a name in a file does not decide where we write
-    path = Path(out) if out is not None else Path("runs") / f"{plain_name}-{row.name}-seed{config.train.seed}"
+    path = place(out) if out is not None else Path("runs") / f"{plain_name}-{row.name}-seed{config.train.seed}"
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = RunDir(path, writes=not group.rank)
         if not rundir.finished:  # any machine can return a finished run
             check_machine(config, group, len(row.samplers))  # before a file is written
             if score or decides_by_bleu(row.distiller, config):
                 check_scorers(corpus.pairs, config.train.tokenize)
-        shared = Path(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
+        shared = place(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
         with group.first():
             refuse_foreign(path)
             lock.enter_context(rundir.locked())
@@ -148,8 +135,19 @@ def train(
             _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note)
         run = Run(path)
         if score and not group.rank:
+            _note_changes(corpus)
             _give_scores(run, corpus, config.train.tokenize)
     return run
+
+
+def _note_changes(corpus: Corpus) -> None:
+    """Warn, once, if a file of the corpus is no longer the one that was read."""
+    if not current().rank and (changed := corpus.changed):
+        warnings.warn(
+            f"{changed[0]} has changed since this run read it. The run continues with the text that it read. "
+            "Put that text back: on another one, the run can be neither resumed nor evaluated",
+            stacklevel=2,
+        )
 
 
 def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize) -> None:
@@ -222,8 +220,9 @@ def _train(
         notes.append(f"starts from {start.init} (weights only){rows}")
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
-        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw, begun=begun
-    )
+        encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw,
+        watch=functools.partial(_note_changes, corpus), begun=begun,
+    )  # fmt: skip
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         for student in trainer.students:

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pmd_lite.errors import UserError
 
@@ -140,6 +140,37 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+def place(path: str | Path) -> Path:
+    """A path that a user gives, with ~ expanded. Raises UserError for the home of an unknown user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UserError(f"{path}: this machine has no user with this name. Write the directory in full") from None
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file, open for reading. Raises OSError, also for what is not a file: a pipe would make us wait for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.ENOTSUP, "it is a directory, a pipe or a device, not a file", str(path))
+    return path.open("rb")
+
+
+def refused(path: Path, error: BaseException) -> str:
+    """What to say when the system refuses to read a file, which may be sound; "" when it is absent or damaged."""
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return f"{error.filename or path} cannot be read ({error.strerror or error}). Check its rights and its kind"
+    return f"{path} is a link to a file that does not exist. Correct or remove it" if path.is_symlink() else ""
+
+
+def content(path: Path) -> bytes:
+    """All bytes of a file. Raises UserError when the system refuses to read it."""
+    try:
+        with opened(path) as file:
+            return file.read()
+    except OSError as error:
+        raise UserError(refused(path, error) or f"{path} is absent. Copy it back from a backup") from None
+
+
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON with `write_atomic`."""
     text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -158,11 +189,10 @@ class Record(dict[str, Any]):
 def read_json(path: Path, shape: Any = dict, cure: str = "is this a run directory? If so, restore the file") -> Any:
     """The content of a file as `parse_json` gives it. Raises UserError when the file is absent or damaged."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would wait for ever
-            raise OSError("it is not a file")
-        return parse_json(path.read_bytes(), shape, path)
+        with opened(path) as file:
+            return parse_json(file.read(), shape, path)
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is absent or damaged ({error}); {cure}") from None
+        raise UserError(refused(path, error) or f"{path} is absent or damaged ({error}); {cure}") from None
 
 
 def parse_json(text: bytes, shape: Any, where: Path | str) -> Any:

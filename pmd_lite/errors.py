@@ -1,9 +1,12 @@
-"""The one exception a user is meant to read, and words for its messages."""
+"""The one exception a user is meant to read, words for its messages, and a word to a user who waits."""
 
 import difflib
 import re
 import reprlib
-from collections.abc import Iterable
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -34,3 +37,18 @@ def shown(value: object) -> str:
         return reprlib.repr(value)
     except ValueError:  # Python does not write more than 4,300 digits
         return "a number of thousands of digits"
+
+
+PATIENCE = 5.0  # seconds for which a process may wait in silence
+
+
+@contextmanager
+def waiting(for_whom: str) -> Iterator[None]:
+    """A block that may wait for somebody else: after some seconds, print on stderr for whom."""
+    said = threading.Timer(PATIENCE, lambda: print(f"pmd_lite: waiting for {for_whom}", file=sys.stderr, flush=True))
+    said.daemon = True
+    said.start()
+    try:
+        yield
+    finally:
+        said.cancel()

@@ -25,6 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from pmd_lite.api import load_corpus, train
 from pmd_lite.config import Config, check_number
+from pmd_lite.disk import place
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import STORE
@@ -212,7 +213,7 @@ def _new_processes() -> multiprocessing.context.BaseContext:
 
 def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], show: bool) -> None:
     """Print the progress of the runs until all are done; raise the error of a run."""
-    before = sum((Path(job["out"]) / "scores.json").exists() for job in jobs)
+    before = sum((place(job["out"]) / "scores.json").exists() for job in jobs)
     pending, started, shown = set(futures), time.perf_counter(), ""
     live = sys.stdout.isatty() or len(jobs) <= 4  # otherwise, as in a log file: one line when a run ends
     while pending:
@@ -226,7 +227,7 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
         line = f"{finished} of {len(jobs)} runs done{left}"
         if live:
             running = [job for job, future in zip(jobs, futures, strict=True) if future in pending and future.running()]
-            line += "".join(f" | {Path(job['out']).name} {_standing(Path(job['out']))}" for job in running)
+            line += "".join(f" | {place(job['out']).name} {_standing(place(job['out']))}" for job in running)
         if show and line != shown and (live or not shown.startswith(f"{finished} ")):
             print(("\r" + line.ljust(len(shown))) if live else line, end="" if live else "\n", flush=True)
             shown = line

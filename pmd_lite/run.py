@@ -15,7 +15,7 @@ from pmd_lite.config import BEAM, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import PAD, Tokenizer
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import content, place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
@@ -40,7 +40,7 @@ class Run:
 
     def __init__(self, path: str | Path):
         """Raises UserError when `path` is not a run directory."""
-        self.dir = RunDir(Path(path))
+        self.dir = RunDir(place(path))
         written = self.dir.config
         self.config = lengthened(written)
         self.method = get_method(written["method"], written["samplers"])
@@ -215,8 +215,8 @@ class Run:
             model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
-        found = dict(zip(rows, translated, strict=True))
-        return [found.get(i, "") for i in range(len(sentences))]
+        of = dict(zip(rows, translated, strict=True))
+        return [of.get(i, "") for i in range(len(sentences))]
 
     def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
         """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.exchange.export.export`."""
@@ -241,7 +241,7 @@ class Run:
         Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
         Raises: UserError on another corpus.
         """
-        self._check_corpus(corpus)
+        self.check_corpus(corpus)
         for student in range(len(self.labels)):
             model = self.model(student)
             for pair in self.pairs:
@@ -255,13 +255,14 @@ class Run:
 
         Raises UserError on another corpus, and when there are no translations yet.
         """
-        self._check_corpus(corpus)
+        self.check_corpus(corpus)
         return self._score(corpus, "test", self._scored.get("beam", self.config.train.beam), tokenize or self.tokenize)
 
-    def _check_corpus(self, corpus: Corpus) -> None:
+    def check_corpus(self, corpus: Corpus) -> None:
+        """Raises UserError unless this run was trained on these texts."""
         if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
-            raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ); "
-                            "load the one named in its config.json")  # fmt: skip
+            raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ, or "
+                            "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
     def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
         scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
@@ -286,8 +287,8 @@ class Run:
         if not file.exists():
             raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
         try:
-            return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
-        except (OSError, UnicodeDecodeError) as error:
+            return content(file).decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
             raise UserError(f"{file}: {error}. Translate again: python -m pmd_lite evaluate {self.path}") from None
 
     @property

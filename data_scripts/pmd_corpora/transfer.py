@@ -174,11 +174,12 @@ class _Http(urllib.request.HTTPHandler):
 
 class _Https(urllib.request.HTTPSHandler):
     def __init__(self, watch: _Watch) -> None:
-        super().__init__(context=ssl.create_default_context())
+        self.trusted = ssl.create_default_context()
+        super().__init__(context=self.trusted)
         self.watch = watch
 
     def https_open(self, req: Any) -> Any:
-        return self.do_open(self.watch.connection(http.client.HTTPSConnection), req, context=self._context)
+        return self.do_open(self.watch.connection(http.client.HTTPSConnection), req, context=self.trusted)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import said_beside
 from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
 from pmd_lite.processes import launch
+from pmd_lite.training.distributed import place_among_ranks
 from pmd_lite.training.progress import Show
 from pmd_lite.training.trainer import Interrupted
 
@@ -139,7 +141,7 @@ class TrainArguments(RunArguments):
         else:
             run = launch(self.corpus, self.method, self.preset, processes=self.processes,
                          corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
-        if os.environ.get("RANK", "0") != "0":  # torchrun: only one process prints
+        if self.processes == 1 and place_among_ranks()[0]:  # torchrun: only one process prints
             return
         if not self.score:
             print(f"Its test scores: python -m pmd_lite evaluate {run.path}")
@@ -199,6 +201,8 @@ def _named(words: list[str]) -> tuple[str, ...]:
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
+    # A shell expands ~ only at the beginning of a word, not in --out=~/run.
+    words = [re.sub(r"(?:^|(?<==))~[^/=]*(?=/|$)", lambda home: os.path.expanduser(home[0]), word) for word in words]
     try:
         chosen = _preset_of(words)
         named = _named(words)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -15,22 +17,22 @@ from pmd_lite.comparing.entries import parse_settings
 from pmd_lite.config import Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import UNK
-from pmd_lite.errors import UserError
-from pmd_lite.evaluation.score_tables import score_table
+from pmd_lite.errors import UserError, waiting
+from pmd_lite.evaluation.score_tables import by_corpus, score_table
 from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.exchange.marian import import_marian
 from pmd_lite.methods import METHODS, SAMPLERS, get_method
 from pmd_lite.run import Run
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def translate(
-    run: Positional[Path],
-    pair: str,
-    file: Path | None = None,
-    student: int = 1,
+    run: Positional[Path], pair: str, file: Path | None = None, student: int = 1,
     beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Translate sentences, one on each line, from a file or standard input.
 
     Args:
@@ -41,7 +43,10 @@ def translate(
         beam: beam width; 1 is greedy.
     """
     trained, where = Run(run), str(file or "standard input")
-    with file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream:
+    with (
+        waiting(f"sentences from {where}, and for its end (Ctrl-D in a terminal)"),
+        file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream,
+    ):
         lines = list(text_lines(stream, where))
     translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam)
     if strange := [n for n, line in enumerate(lines, 1) if UNK in trained.tokenizer.encode_src(line, pair)]:
@@ -132,6 +137,7 @@ def show(
     """
     if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
+    runs = tuple({path.resolve(): path for path in runs}.values())  # a run that is named twice is shown once
     paths = [path for path in runs if (path / "config.json").exists()]
     for path in runs if paths else ():  # runs/* also names comparisons and caches
         if path not in paths:
@@ -144,30 +150,41 @@ def show(
         for line in run.passes:
             print(f"    {line}")
     scored = [run for run in shown if (run.path / "scores.json").exists()]
-    for metric in metrics if scored else ():
-        print(score_table(scored, metric).to_text())
-    if scored:
-        print("\n".join(said_beside([run.scores for run in scored], metrics)))
+    groups = by_corpus(scored)
+    for group in groups:
+        about = group[0].corpus
+        if len(groups) > 1:
+            print(f"\nCorpus {about['name']} ({about['path'] or 'in memory'}), fingerprint {about['fingerprint'][:8]}")
+        for metric in metrics:
+            print(score_table(group, metric).to_text())
+        print("\n".join(said_beside([run.scores for run in group], metrics)))
     if figures:
         draw(shown, scored)
 
 
 def draw(runs: list[Run], scored: list[Run]) -> None:
-    """Draw the existing figures of each run, and the frontier of all scored ones, into RUN/figures."""
+    """Draw the figures of each run, and the frontier of the scored ones of each corpus, into RUN/figures."""
     from pmd_lite.figures.style import save_figure
 
+    def drawn(run: Run, name: str, figure: Callable[[], Figure]) -> None:
+        try:
+            picture = figure()
+        except UserError as error:  # such as too many pairs for one figure
+            print(f"no {name} of {run.path}: {error}")
+            return
+        print(*save_figure(picture, run.path / "figures" / name))
+
     for run in runs:
-        folder = run.path / "figures"
         if run.evaluations(0):
-            print(*save_figure(run.plot_dev_loss(), folder / "dev_loss"))
+            drawn(run, "dev_loss", run.plot_dev_loss)
         if len(run.labels) > 1 and run.evaluations(0):
-            print(*save_figure(run.plot_alphas(), folder / "alphas"))
+            drawn(run, "alphas", run.plot_alphas)
     for run in scored:
         if run.without_bleu:
             print(f"{run.path} is not in the frontier: {', '.join(run.without_bleu)} has no BLEU")
     scored = [run for run in scored if not run.without_bleu]
-    if scored:
-        print(*save_figure(scored[-1].plot_frontier(*scored[:-1]), scored[-1].path / "figures" / "frontier"))
+    for group in by_corpus(scored):
+        drawn(group[-1], "frontier", partial(group[-1].plot_frontier, *group[:-1]))
 
 
 def methods(names: Positional[tuple[str, ...]] = ()) -> None:
@@ -192,17 +209,11 @@ def methods(names: Positional[tuple[str, ...]] = ()) -> None:
 
 def compare(
     methods: Annotated[tuple[str, ...], arg(metavar="METHOD ...", help_behavior_hint="(default: all)")] = (),
-    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail",
-    preset: Annotated[str, arg(aliases=["-p"])] = "toy",
-    seeds: tuple[int, ...] = (1, 2, 3),
-    out: Path = Path("runs/compare"),
-    equal: Literal["tokens", "compute"] = "tokens",
-    reference: str = "",
-    workers: int | None = None,
-    strict: bool = True,
-    init: Path | None = None,
-    settings: Annotated[tuple[str, ...], arg(name="set")] = (),
-) -> None:
+    corpus: Annotated[str, arg(aliases=["-c"])] = "longtail", preset: Annotated[str, arg(aliases=["-p"])] = "toy",
+    seeds: tuple[int, ...] = (1, 2, 3), out: Path = Path("runs/compare"),
+    equal: Literal["tokens", "compute"] = "tokens", reference: str = "", workers: int | None = None,
+    strict: bool = True, init: Path | None = None, settings: Annotated[tuple[str, ...], arg(name="set")] = (),
+) -> None:  # fmt: skip
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
 
     You can interrupt it: the same command continues, and repeats no finished run.

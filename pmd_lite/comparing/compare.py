@@ -19,7 +19,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
-from pmd_lite.disk import write_json
+from pmd_lite.disk import place, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
@@ -33,20 +33,11 @@ Equal = Literal["tokens", "compute"]
 
 
 def compare(
-    corpus: str | Path = "longtail",
-    methods: Sequence[str] = tuple(METHODS),
-    seeds: Sequence[int] = (1, 2, 3),
-    preset_name: str = "toy",
-    *,
-    out: str | Path,
-    equal: Equal = "tokens",
-    reference: str = "",
-    workers: int | None = None,
-    corpus_options: dict[str, Any] | None = None,
-    init: str | Path | None = None,
-    show: bool = True,
-    **overrides: Any,
-) -> Comparison:
+    corpus: str | Path = "longtail", methods: Sequence[str] = tuple(METHODS), seeds: Sequence[int] = (1, 2, 3),
+    preset_name: str = "toy", *, out: str | Path, equal: Equal = "tokens", reference: str = "",
+    workers: int | None = None, corpus_options: dict[str, Any] | None = None, init: str | Path | None = None,
+    show: bool = True, **overrides: Any,
+) -> Comparison:  # fmt: skip
     """Train every method with every seed, then write tables and figures into `out`.
 
     Args:
@@ -71,7 +62,7 @@ def compare(
     """
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, Path(out), _cores() if workers is None else workers, show, start_from(init) if init else None,
+        overrides, place(out), _cores() if workers is None else workers, show, start_from(init) if init else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pmd_lite.comparing.summary import BASELINE, summarise
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import LEVEL
@@ -47,14 +47,14 @@ class Comparison:
         folder: "runs" (equal updates) or "equal-compute". Raises UserError when there is no such comparison, when no
         method has finished with all seeds, or when BLEU was counted with different tokenizers.
         """
-        self._hold(Path(path), summarise(Path(path), folder))
+        self._hold(place(path), summarise(place(path), folder))
 
     @classmethod
     def load(cls, file: str | Path) -> Comparison:
         """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
         self = cls.__new__(cls)
         try:
-            self._hold(Path(file).parent, read_json(Path(file)))
+            self._hold(place(file).parent, read_json(place(file)))
             self.table(), self.cost_table()
             for label in self.systems:
                 steps, p = self.curve(label)
@@ -149,7 +149,7 @@ class Comparison:
                 tested = self.difference(label, of)
                 row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
             row += [_spread([fmean(values.values()) for values in system["chrf"]])] if self._has_chrf else []
-            row += [f"{fmean(loss[axis] for loss in losses):.2f}" for axis in (1, 0)]
+            row += ["-" if math.isnan(x := fmean(of[axis] for of in losses)) else f"{x:.2f}" for axis in (1, 0)]
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if self._has_chrf else []),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
@@ -210,10 +210,13 @@ class Comparison:
     ) -> LessonFigure | None:  # fmt: skip
         """Every system, or those named, on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
 
-        highlight: names whose marks are filled; without any, all are.
+        highlight: names whose marks are filled; without any, all are. Raises UserError for a corpus of one pair.
         """
         from pmd_lite.figures.comparisons import frontier_many
+        from pmd_lite.figures.runs import ONE_PAIR
 
+        if len(self.sizes) < 2:
+            raise UserError(ONE_PAIR)
         if self._without_bleu():
             return None
         chosen = list(self.systems if labels is None else labels)
@@ -248,9 +251,19 @@ class Comparison:
         return self._data
 
     def save(self) -> list[Path]:
-        """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files."""
+        """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files.
+
+        A figure that cannot be drawn (a corpus of one pair has no frontier) becomes a line of `notes`.
+        """
         from pmd_lite.figures.style import save_figure
 
+        figures: dict[str, LessonFigure | None] = {}
+        for name, draw in (("frontier", self.plot_frontier), ("probabilities", self.plot_probabilities),
+                           ("costs", self.plot_costs)):  # fmt: skip
+            try:
+                figures[name] = draw()
+            except UserError as error:
+                self.notes += [f"no figure of {name}: {error}"]
         stem = "" if self.equal == "runs" else f"{self.equal}-"
         files = [self.path / f"{stem}{name}" for name in ("summary.json", "table.md", "costs.md")]
         write_json(files[0], self.summary())
@@ -258,8 +271,6 @@ class Comparison:
         costs = self.cost_table().to_markdown() + "\n"
         write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8", newline="\n"))
         write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8", newline="\n"))
-        figures = {"frontier": self.plot_frontier(), "probabilities": self.plot_probabilities(),
-                   "costs": self.plot_costs()}  # fmt: skip
         for name, figure in figures.items():
             if figure is not None:
                 files += save_figure(figure, self.path / f"{stem}{name}")

@@ -57,6 +57,9 @@ def finished_systems(path: Path, folder: str = "runs") -> list[System]:
     request = requested(path, folder)
     systems = []
     for entry in map(parse_entry, request["methods"]):
+        names = [entry.path(path / folder, seed).name for seed in request["seeds"]]
+        if request["failed"].keys() & set(names):  # its directory may hold another run, with other settings
+            continue
         runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
         finished = tuple(run for run in runs if run is not None)
         if len(finished) == len(runs):
@@ -97,6 +100,9 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
     request = requested(path, folder)
     corpus = load_corpus(request["corpus"], **request["corpus_options"])
     systems = finished_systems(path, folder)
+    for system in systems:
+        for run in system.runs:
+            run.check_corpus(corpus)
     differences = _Differences(systems, corpus)
     rows = []
     for system in systems:
@@ -148,7 +154,7 @@ class _Differences:
         tested = {}
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
-            if all(pair in self._tokenizers for pair in pairs):
+            if pairs and all(pair in self._tokenizers for pair in pairs):  # of one pair the smaller half is empty
                 base, other = (
                     [[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats)
                 )
@@ -158,18 +164,12 @@ class _Differences:
 
     def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
         """[seed] {pair: statistics of its test sentences}, for every pair that can be counted here."""
-        return [
-            {
-                pair: sentence_stats(
-                    run.translations(pair, system.student),
-                    [one_line(trg) for _, trg in self._corpus.test[pair]],
-                    split_pair(pair)[1],
-                    name,
-                )
-                for pair, name in self._tokenizers.items()
-            }
-            for run in system.runs
-        ]
+        references = {pair: [one_line(trg) for _, trg in self._corpus.test[pair]] for pair in self._tokenizers}
+
+        def stats(run: Run, pair: str, name: Tokenize) -> SentenceStats:
+            return sentence_stats(run.translations(pair, system.student), references[pair], split_pair(pair)[1], name)
+
+        return [{pair: stats(run, pair, name) for pair, name in self._tokenizers.items()} for run in system.runs]
 
 
 def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
@@ -179,13 +179,9 @@ def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
     """
     known = {method: run for method, run in runs.items() if all(one.counted for one in (run, *run.auxiliary))}
     unit = next((run.compute_with_auxiliary for run in known.values()), 1)
-    return {
-        method: {
-            **{purpose: n / unit for purpose, n in run.cost.items()},
-            "auxiliary": (run.compute_with_auxiliary - run.compute) / unit,
-        }
-        for method, run in known.items()
-    }
+    return {method: {**{purpose: n / unit for purpose, n in run.cost.items()},
+                     "auxiliary": (run.compute_with_auxiliary - run.compute) / unit}
+            for method, run in known.items()}  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:

@@ -10,7 +10,12 @@ from typing import Any, Literal
 
 from pmd_lite.errors import UserError, nearest, shown
 
-hints_of = functools.cache(typing.get_type_hints)  # as slow as all other checks together
+
+@functools.cache
+def hints_of(section: Any) -> dict[str, Any]:
+    """{field: type}, looked up once: this is as slow as all other checks together."""
+    return typing.get_type_hints(section)
+
 
 MOST = 1e9
 """The largest value of a setting that has no limit of its own."""

@@ -42,7 +42,7 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
     """
     columns = 3 - len(flats)
     sound = np.ones(len(flats[0].stops), dtype=np.bool_)
-    warnings = []
+    warnings: list[str] = []
     for flat in flats:
         faults = list(_faults(flat, columns, warnings))
         if strict and faults:
@@ -165,7 +165,7 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
     """
     held_valid = {pair: text.side_hashes() for pair, text in valid.items()}
     held_test = {pair: text.side_hashes() for pair, text in test.items()}
-    warnings = []
+    warnings: list[str] = []
     for pair, text in train.items():
         in_valid, in_test = _mix(*held_valid[pair]), _mix(*held_test[pair])
         if len(both := np.flatnonzero(np.isin(in_valid, in_test))):
@@ -248,7 +248,7 @@ def _duplicates(text: ParallelText, both: Ints) -> list[str]:
 
 def _turned_round(train: Texts) -> list[str]:
     """Warnings about pairs whose source looks like the target that the other pairs share, or vice versa."""
-    warnings = []
+    warnings: list[str] = []
     for shared in (1, 0):
         if len(train) < 2 or len({pair.split("-")[shared] for pair in train}) > 1:
             continue

@@ -14,14 +14,15 @@ import difflib
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
-from pmd_lite.disk import new_directory
+from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError
 
 __all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
@@ -45,6 +46,13 @@ class Corpus:
     licence: str = "unknown"
     source: str = "unknown"
     warnings: tuple[str, ...] = ()
+    stamps: Mapping[Path, tuple[int, int] | None] = field(default_factory=dict, repr=False)
+    """{file: its size and time of change} when it was read."""
+
+    @property
+    def changed(self) -> list[Path]:
+        """Files that another program has changed or removed since. The texts here stay those that were read."""
+        return [file for file, stamp in self.stamps.items() if _stamp(file) != stamp]
 
     @property
     def sizes(self) -> list[int]:
@@ -83,15 +91,9 @@ class Corpus:
 
     @classmethod
     def from_texts(
-        cls,
-        name: str,
-        texts: RawTexts,
-        *,
-        licence: str = "unknown",
-        source: str = "unknown",
-        strict: bool = True,
+        cls, name: str, texts: RawTexts, *, licence: str = "unknown", source: str = "unknown", strict: bool = True,
         allow_leakage: bool = False,
-    ) -> Corpus:
+    ) -> Corpus:  # fmt: skip
         """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
 
         The same checks as for files, and the same UserErrors; options as in `load_corpus`.
@@ -120,7 +122,7 @@ def direction_of(pairs: Collection[str]) -> Literal["m2o", "o2m", "m2m"]:
 
 
 def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = False) -> Corpus:
-    """Read and check the corpus in the directory `path` (layout above). Its files must not change while you use it.
+    """Read and check the corpus in the directory `path` (layout above). Later changes of its files do not reach it.
 
     Args:
         strict: raise at the first unsound line (blank side, number of columns, control characters, over-long side).
@@ -134,6 +136,7 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
     manifest = read_manifest(directory / _MANIFEST)
     files = find_files(directory, manifest.pairs)
     manifest.check_pairs(files)
+    stamps = {file: _stamp(file) for of in files.values() for paths in of.values() for file in paths}
     texts: _Checked = {}
     for pair, splits in files.items():
         texts[pair] = {}
@@ -142,31 +145,27 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
             flat, checked = _check([flat for flat, _ in read], strict, manifest, f"{split}.{pair}.tsv")
             texts[pair][split] = flat, [warning for _, said in read for warning in said] + checked
     about = Corpus(manifest.name or directory.resolve().name, manifest.pairs, {}, {}, {}, directory)
-    return _assemble(texts, replace(about, licence=manifest.licence, source=manifest.source), allow_leakage)
+    about = replace(about, licence=manifest.licence, source=manifest.source, stamps=stamps)
+    return _assemble(texts, about, allow_leakage)
 
 
 def write_corpus(
-    corpus: Corpus | RawTexts,
-    out_dir: str | Path,
-    *,
-    name: str | None = None,
-    licence: str | None = None,
-    source: str | None = None,
-    overwrite: bool = False,
-) -> Path:
+    corpus: Corpus | RawTexts, out_dir: str | Path, *, name: str | None = None, licence: str | None = None,
+    source: str | None = None, overwrite: bool = False,
+) -> Path:  # fmt: skip
     """Write .tsv files and corpus.json into the directory `out_dir`, which appears whole or not at all.
 
     This replaces an existing directory: always if it has the same text, only with `overwrite` if it has another corpus,
     never if it has anything else. Returns `out_dir`. Raises UserError.
     """
-    out = Path(out_dir)
-    place = out.expanduser().resolve()
+    out = place(out_dir)
+    whole = out.resolve()
     if not isinstance(corpus, Corpus):
-        corpus = Corpus.from_texts(name or place.name, corpus)
+        corpus = Corpus.from_texts(name or whole.name, corpus)
     licence, source = licence or corpus.licence, source or corpus.source
     corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
-    _refuse_foreign(place, corpus, overwrite)
-    with new_directory(place, replace=True) as part:
+    _refuse_foreign(whole, corpus, overwrite)
+    with new_directory(whole, replace=True) as part:
         _write_files(corpus, part)
     return out
 
@@ -211,14 +210,23 @@ def _assemble(texts: _Checked, about: Corpus, allow_leakage: bool) -> Corpus:
     return replace(about, pairs=pairs, train=train, valid=valid, test=test, warnings=tuple(warnings))
 
 
+def _stamp(file: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = file.stat()
+        return status.st_size, status.st_mtime_ns
+    return None
+
+
 def _turn(pair: str) -> str:
     return "-".join(reversed(pair.split("-")))
 
 
 def _existing(path: str | Path) -> Path:
-    directory = Path(path).expanduser()
+    directory = place(path)
     if directory.is_file():
         raise UserError(f"{directory} is a file. Give the directory of the corpus: {directory.parent}.")
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a pipe or a device. Give the directory of a corpus.")
     if not directory.is_dir():
         parent = directory.parent
         siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []

@@ -1,8 +1,9 @@
 """From files to flat bytes: how to find and read the texts of a corpus, and how to get one sentence.
 
-Five million sentence pairs as Python strings would fill the memory. So a text stays on disk as one memory-mapped run of
-bytes; int64 arrays, mapped too, say where each line ends and where its tab is. Code that scans a text releases the
-pages that it has read, so memory stays constant.
+Five million sentence pairs as Python strings would fill the memory. So a large text is copied to a temporary file, as
+one memory-mapped run of bytes; int64 arrays, mapped too, say where each line ends and where its tab is. Code that scans
+a text releases the pages that it has read, so memory stays constant. We never map the file itself: if another program
+cuts it, the system kills every process that maps it; if another program writes to it, the text changes under us.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import gzip
 import hashlib
 import mmap
 import operator
-import os
 import re
 import sys
 import tempfile
@@ -240,9 +240,13 @@ def checked_pair(pair: str, where: str) -> tuple[str, str]:
 def find_files(directory: Path, listed: Sequence[str] = ()) -> dict[str, dict[str, tuple[Path, ...]]]:
     """pair -> split -> its .tsv file or its two plain files (source, target); `listed`: the pairs of corpus.json."""
     try:
-        names = sorted(p.name for p in directory.iterdir() if p.is_file() and not p.name.startswith("."))
+        present = sorted(p for p in directory.iterdir() if not p.name.startswith("."))
+        names = [p.name for p in present if p.is_file()]
+        odd = [p for p in present if p.name not in names and (not p.is_dir() or ".tsv" in p.name)]
     except OSError as error:
         raise UserError(f"{directory} cannot be read ({error.strerror}). Check its permissions.") from error
+    if odd := [p for p in odd if p.name.startswith(tuple(f"{split}." for split in SPLITS))]:
+        raise UserError(f"{odd[0]} is a directory, a pipe, a device or a broken link. Put the file itself there.")
     in_names = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
     for name in names:
         if plain := re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name):
@@ -335,13 +339,8 @@ def read_flat(path: Path) -> tuple[Flat, list[str]]:
 
 def _bytes(path: Path) -> Buffer:
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rb") as packed:
-                return spooled(iter(lambda: packed.read(_CHUNK), b""))
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return b""
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            return spooled(iter(lambda: file.read(_CHUNK), b""))
     except EOFError as error:
         raise UserError(f"{path} ends too early: the .gz file is cut off. Fetch or pack it again.") from error
     except (gzip.BadGzipFile, zlib.error) as error:

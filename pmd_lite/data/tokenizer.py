@@ -32,7 +32,7 @@ import sentencepiece as spm
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import content, read_json, refused, write_atomic, write_json
 from pmd_lite.errors import UserError
 
 __all__ = [
@@ -184,9 +184,8 @@ class Tokenizer:
         except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
             for text in texts:
                 if _SURROGATE.search(text):
-                    raise UserError(
-                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
-                    ) from None
+                    what = f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
+                    raise UserError(what) from None
             raise
 
     def encode_src(self, text: str, pair: str) -> list[int]:
@@ -226,7 +225,7 @@ class Tokenizer:
             for pair in [*about["pairs"], *(f"{key}-qqq" for key in about["models"] if key != "joint")]:
                 checked_pair(pair, "tokenizer.json")  # a language becomes the name of a file
             for key, digest in about["models"].items():
-                models[key] = (directory / f"{key}.spm").read_bytes()
+                models[key] = content(directory / f"{key}.spm")
                 if sha256(models[key]).hexdigest() != digest:
                     raise ValueError(f"{key}.spm is not the file that was saved")
             config, joined = TokenizerConfig(**about["config"]), about.get("joined", ())
@@ -236,7 +235,8 @@ class Tokenizer:
             return tokenizer
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, UserError) as error:
             what = f"{directory} has no readable tokenizer ({error})"
-            raise UserError(f"{what}. Restore it from a backup, or train in a new directory.") from None
+            refusal = refused(directory, error.__context__ or error)
+            raise UserError(refusal or f"{what}. Restore it from a backup, or train in a new directory.") from None
 
     def _languages_of(self, pair: str) -> tuple[str, str]:
         if pair not in self.pairs:

@@ -24,8 +24,8 @@ from filelock import FileLock
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
-from pmd_lite.disk import explained, new_directory, remove
-from pmd_lite.errors import UserError, reason
+from pmd_lite.disk import explained, new_directory, refused, remove
+from pmd_lite.errors import UserError, reason, waiting
 
 Ids = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
@@ -209,7 +209,9 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:
     """Make the cache, or wait for the process that makes it. The lock of a killed process is free again."""
     with explained(cache, "give the same command again: nothing was left behind"):
         cache.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache.with_name(f".{cache.name}.lock")):
+        with waiting(f"the process that writes {cache}"):
+            lock = FileLock(cache.with_name(f".{cache.name}.lock")).acquire()
+        with lock:
             if cache.exists():
                 return
             for left_over in cache.parent.glob(f"{cache.name}.*.part"):  # by a process that was killed
@@ -252,8 +254,8 @@ def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
             if len(offsets) != sentences + 1 or offsets[-1] != len(flat):
                 raise ValueError(f"{len(offsets) - 1} sentences instead of {sentences}, {len(flat)} tokens")
         except (OSError, ValueError, EOFError) as error:
-            what = f"{stem}: this cache is damaged ({reason(error)})"
-            raise UserError(f"{what}. Delete {cache}; the next run makes it again.") from None
+            what = f"{stem}: this cache is damaged ({reason(error)}). Delete {cache}; the next run makes it again."
+            raise UserError(refused(stem, error) or what) from None
         return TokenArray.cut(flat, offsets)
 
     return EncodedSplit(side("src"), side("trg"))

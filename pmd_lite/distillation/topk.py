@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.disk import new_directory, remove
+from pmd_lite.disk import new_directory, refused, remove
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError, reason
@@ -175,5 +175,6 @@ def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArra
             raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
     except (OSError, ValueError, EOFError) as error:
         what = f"{path}: the teachers' predictions are damaged, or were made for another k or other data"
-        raise UserError(f"{what} ({reason(error)}). Delete {folder}; it is made again.") from None
+        what = f"{what} ({reason(error)}). Delete {folder}; it is made again."
+        raise UserError(refused(path, error) or what) from None
     return values

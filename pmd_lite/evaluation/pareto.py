@@ -86,7 +86,7 @@ def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str
 def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> tuple[float, ...]:
     """Average score of each group of pairs; with the groups of split_high_low: (HRL, LRL).
 
-    Raises UserError if a group is empty or names a pair without a score.
+    A group without pairs has nan: the smaller half of one pair is empty. Raises UserError for a pair without a score.
     """
     means = []
     for group in groups:
@@ -94,9 +94,7 @@ def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) 
         if missing:
             given = ", ".join(scores) or "nothing"
             raise UserError(f"No score for {', '.join(missing)}. Scores were given for {given}.")
-        if not group:
-            raise UserError("A group without language pairs has no average; the corpus needs at least two pairs.")
-        means.append(math.fsum(scores[pair] for pair in group) / len(group))
+        means.append(math.fsum(scores[pair] for pair in group) / len(group) if group else math.nan)
     return tuple(means)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
+from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.scoring import METRICS, Metric, Scores, tokenizers_used
 from pmd_lite.evaluation.tables import Cell, Table
@@ -14,8 +16,13 @@ from pmd_lite.evaluation.tables import Cell, Table
 class Scored(Protocol):
     """What the tables and figures read of a run (`pmd_lite.run.Run` has all of it)."""
 
+    corpus: dict[str, Any]
     pairs: list[str]
     labels: list[str]
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
 
     @property
     def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -33,6 +40,33 @@ class Scored(Protocol):
         """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
 
 
+R = TypeVar("R", bound=Scored)
+
+
+def by_corpus(runs: Sequence[R]) -> list[list[R]]:
+    """The runs, grouped by the texts of their corpus: scores of other texts do not belong in one table or figure."""
+    groups: dict[str, list[R]] = {}
+    for run in runs:
+        groups.setdefault(run.corpus["fingerprint"], []).append(run)
+    return list(groups.values())
+
+
+def labelled(runs: Sequence[R]) -> list[tuple[R, int, str]]:
+    """(run, student, label) of every student; equal labels of different runs get the run's directory.
+
+    Raises UserError when there is no run, or when the runs were trained on different corpora.
+    """
+    if len(groups := by_corpus(runs)) != 1:
+        which = "; ".join(f"{run.path} on {run.corpus['name']}" for run, *_ in groups)
+        raise UserError("one table or figure shows runs of one corpus (the same names and texts of all pairs), not "
+                        f"{which or 'none'}. Name the runs of one corpus")  # fmt: skip
+    students = [(run, i, label) for run in runs for i, label in enumerate(run.labels)]
+    labels, names = [label for _, _, label in students], [run.path.name for run in runs]
+    folders = {run.path: run.path.name if names.count(run.path.name) == 1 else str(run.path) for run in runs}
+    return [(run, i, label if labels.count(label) == 1 else f"{label}, {folders[run.path]}")
+            for run, i, label in students]  # fmt: skip
+
+
 def bleu_table(runs: Sequence[Scored]) -> Table:
     """One row for each student of each run: test BLEU per pair, averages of all, high- and low-resource pairs."""
     return score_table(runs, "bleu")
@@ -41,17 +75,18 @@ def bleu_table(runs: Sequence[Scored]) -> Table:
 def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
     """One row for each student of each run: a test score per pair, averages of all, high- and low-resource pairs.
 
-    A pair without a score is "-", and so is every average over it; the caption names these pairs.
+    A pair without a score is "-", and so is every average over it; the caption names these pairs. One pair has no HRL
+    and LRL. Raises UserError as `labelled` does.
     """
     rows: list[list[Cell]] = []
-    for run in runs:
-        for student, label in enumerate(run.labels):
-            by_pair = run.measured(metric, student)
-            high, low = mean_by_group(by_pair, run.groups)
-            numbers = [*by_pair.values(), sum(by_pair.values()) / len(by_pair), high, low]
-            rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
-    columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
-    caption = f"Test {METRICS[metric]} (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
+    for run, student, label in labelled(runs):
+        by_pair, (pairs, groups) = run.measured(metric, student), (runs[0].pairs, runs[0].groups)
+        means = mean_by_group(by_pair, [pairs, *groups] if len(pairs) > 1 else [pairs])
+        numbers = [*(by_pair[pair] for pair in pairs), *means]
+        rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
+    columns = ["model", *runs[0].pairs, "mean", *(["HRL", "LRL"] if len(runs[0].pairs) > 1 else [])]
+    caption = f"Test {METRICS[metric]} (sacreBLEU)"
+    caption += ". HRL, LRL: means of the larger and smaller pairs" if "HRL" in columns else ""
     return Table(columns, rows, digits=1, caption=caption + (_notes(runs) if metric == "bleu" else ""))
 
 

@@ -17,7 +17,7 @@ from sentencepiece import SentencePieceProcessor
 
 from pmd_lite.config import Config
 from pmd_lite.data.tokenizer import BOS, EOS, ESCAPES, PAD, SPECIALS, UNK, Tokenizer
-from pmd_lite.disk import new_directory
+from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.ctranslate2 import save_ctranslate2
 from pmd_lite.exchange.huggingface import optional, to_huggingface
@@ -50,7 +50,7 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
     Raises: UserError if `out` exists, a package is missing, or the target cannot represent something of the run. Then
         no files are left behind.
     """
-    out = Path(out)
+    out = place(out)
     if to not in get_args(Target):
         raise UserError(f"to={to!r}: choose {' or '.join(map(repr, get_args(Target)))}")
     with new_directory(out) as part:

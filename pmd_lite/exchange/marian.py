@@ -35,7 +35,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config, ModelConfig, TokenizerConfig
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
-from pmd_lite.disk import new_directory, read_json, write_json
+from pmd_lite.disk import new_directory, place, read_json, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.huggingface import from_huggingface, load_huggingface, shape_of
 from pmd_lite.model.transformer import Transformer
@@ -55,7 +55,7 @@ class Imported:
 
     def __init__(self, path: str | Path):
         """Raises UserError if `path` is not such a directory."""
-        self.init = self.path = Path(path)
+        self.init = self.path = place(path)
         if not (self.path / "imported.json").exists():
             raise UserError(f"{self.path} has no imported model, and is neither a run nor an export of one. Name a "
                             "run, or import a checkpoint: python -m pmd_lite import")  # fmt: skip
@@ -138,7 +138,7 @@ def import_marian(
         codes: the checkpoint's code of a target language ({"fr": "fra"}, or ">>fra<<"), if the pairs use another one.
     Raises: UserError if the directory is not such a checkpoint, or if the checkpoint does not fit the pairs.
     """
-    source, out = Path(source), Path(out)
+    source, out = place(source), place(out)
     tokenizer = _tokenizer(source, pairs)
     names = _vocabulary(source)
     theirs = load_huggingface(source)

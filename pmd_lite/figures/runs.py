@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from pmd_lite.config import Config
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.score_tables import Scored
+from pmd_lite.evaluation.score_tables import Scored, labelled
 from pmd_lite.figures import plots
 from pmd_lite.figures.style import LessonFigure
 from pmd_lite.methods import Method
+
+ONE_PAIR = "its axes are the larger and the smaller pairs, and this corpus has one pair"
+"""Why there is no frontier."""
 
 
 class Drawable(Scored, Protocol):
@@ -20,10 +22,6 @@ class Drawable(Scored, Protocol):
     config: Config
     method: Method
 
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-
     def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
         """Steps and, per pair, one field of the metrics."""
 
@@ -31,17 +29,13 @@ class Drawable(Scored, Protocol):
         """(LRL, HRL) average test BLEU."""
 
 
-def _labels(runs: Sequence[Drawable]) -> list[tuple[Drawable, int, str]]:
-    """(run, student, label) of every student; equal labels of different runs get the run's folder name."""
-    students = [(run, i, label) for run in runs for i, label in enumerate(run.labels)]
-    labels = [label for _, _, label in students]
-    return [(run, i, label if labels.count(label) == 1 else f"{label}, {run.path.name}") for run, i, label in students]
-
-
 def dev_loss_of(runs: Sequence[Drawable]) -> LessonFigure:
-    """Dev loss per pair of every student of runs that were evaluated at the same steps."""
+    """Dev loss per pair of every student. Raises UserError for runs of other corpora, or evaluated at other steps."""
+    students = labelled(runs)
     steps, _ = runs[0].curve("dev_loss")
-    losses = {label: run.curve("dev_loss", i)[1] for run, i, label in _labels(runs)}
+    if other := [str(run.path) for run in runs if run.curve("dev_loss")[0] != steps]:
+        raise UserError(f"{other[0]} was evaluated at other steps than {runs[0].path}. Draw them one by one")
+    losses = {label: run.curve("dev_loss", i)[1] for run, i, label in students}
     alt = f"Dev loss in nats per token over {steps[-1]} steps, a panel per pair: {', '.join(losses)}"
     return plots.dev_loss(steps, losses, alt=alt)
 
@@ -59,8 +53,12 @@ def frontier_of(runs: Sequence[Drawable]) -> LessonFigure:
     """Every student on the plane of low- and high-resource BLEU, with the baselines' frontier and arrows A -> A'.
 
     An arrow leads from a single model to the student of a mutual run that samples at the same temperature. Runs that
-    lack the BLEU of a pair are left out; raises UserError when no run remains.
+    lack the BLEU of a pair are left out; raises UserError when no run remains, for runs of different corpora, and for a
+    corpus of one pair.
     """
+    labelled(runs)
+    if len(runs[0].pairs) < 2:
+        raise UserError(ONE_PAIR)
     whole = [run for run in runs if not run.without_bleu]
     if not whole:
         lost = "; ".join(f"{run.path} has no BLEU for {', '.join(run.without_bleu)}" for run in runs)
@@ -68,7 +66,7 @@ def frontier_of(runs: Sequence[Drawable]) -> LessonFigure:
     points: dict[str, tuple[float, float]] = {}
     single: dict[str, str] = {}
     ours: dict[str, str] = {}
-    for run, i, label in _labels(whole):
+    for run, i, label in labelled(whole):
         points[label] = run.point(i)
         spec = run.method.samplers[i]
         tau = f"tau={run.config.tau:g}" if spec == "tau" else spec

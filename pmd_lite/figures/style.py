@@ -54,10 +54,15 @@ class LessonFigure(Figure):
         return figure_html(self)
 
 
+MOST_PANELS = 60  # more take minutes to draw, and half a metre to print
+
+
 def new_figure(
     alt: str, panels: int = 1, *, columns: int = 1, height: float = 3.6, share_y: bool = False
 ) -> tuple[LessonFigure, list[Axes]]:
-    """A figure with `panels` axes in rows of `columns`; height: inches of one row."""
+    """A figure with `panels` axes in rows of `columns`; height: inches of one row. UserError for too many panels."""
+    if panels > MOST_PANELS:
+        raise UserError(f"At most {MOST_PANELS} panels fit into one figure, not {panels}. Draw fewer.")
     columns = min(columns, panels)
     rows = -(-panels // columns)
     fig = LessonFigure(alt, height * rows)
@@ -85,13 +90,10 @@ def series_style(index: int, points: int = 0) -> dict[str, Any]:
         raise UserError(f"At most {most} series can be told apart in one figure. Draw fewer.")
     every = max(1, round(points / MARKS_PER_LINE))
     return {
-        "color": COLOURS[index % len(COLOURS)],
-        "linestyle": LINE_STYLES[index % len(LINE_STYLES)],
-        "marker": MARKERS[index % len(MARKERS)],
-        "markersize": 5.5,
-        "linewidth": 1.6,
+        "color": COLOURS[index % len(COLOURS)], "linestyle": LINE_STYLES[index % len(LINE_STYLES)],
+        "marker": MARKERS[index % len(MARKERS)], "markersize": 5.5, "linewidth": 1.6,
         "markevery": (index * every // 3 % every, every),
-    }
+    }  # fmt: skip
 
 
 def name_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
@@ -178,12 +180,9 @@ def alt_text(fig: Figure) -> str:
 
 
 def place_labels(
-    ax: Axes,
-    names: Sequence[str],
-    points: Sequence[XY],
-    avoid: Sequence[XY] = (),
+    ax: Axes, names: Sequence[str], points: Sequence[XY], avoid: Sequence[XY] = (),
     paper: tuple[float, float] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write each name beside its point, on the side where it covers the least.
 
     A thin line ties a distant name to its point. avoid: further points that a name should not cover. paper: width and

@@ -228,13 +228,10 @@ class _Finished:
         """The n_best of each sentence. A search never produces pad, so pads only fill up the end of a translation."""
         rows = zip(self.score[:, :n_best].tolist(), self.tokens[:, :n_best].tolist(), strict=True)
         return [
-            [
-                Hypothesis([token for token in tokens if token != self.pad], score)
-                for score, tokens in zip(*row, strict=True)
-                if score > -math.inf  # neither an empty place nor NaN
-            ]
+            [Hypothesis([token for token in tokens if token != self.pad], score)
+             for score, tokens in zip(*row, strict=True) if score > -math.inf]  # neither an empty place nor NaN
             for row in rows
-        ]
+        ]  # fmt: skip
 
 
 def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -83,24 +83,11 @@ class Transformer(nn.Module):
     positions: Tensor
 
     def __init__(
-        self,
-        vocab_size: int,
-        *,
-        d_model: int = 64,
-        heads: int = 4,
-        encoder_layers: int = 2,
-        decoder_layers: int = 2,
-        ffn: int = 256,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        norm: Norm = "pre",
-        tie: Tie = "all",
-        embedding_norm: bool = False,
-        activation: Activation = "relu",
-        output_bias: bool = False,
-        max_len: int = 1024,
+        self, vocab_size: int, *, d_model: int = 64, heads: int = 4, encoder_layers: int = 2, decoder_layers: int = 2,
+        ffn: int = 256, dropout: float = 0.1, attention_dropout: float = 0.0, norm: Norm = "pre", tie: Tie = "all",
+        embedding_norm: bool = False, activation: Activation = "relu", output_bias: bool = False, max_len: int = 1024,
         pad: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         at_least_one(encoder_layers=encoder_layers, decoder_layers=decoder_layers, max_len=max_len)
         one_of("tie", tie, get_args(Tie))

@@ -15,6 +15,7 @@ from pmd_lite.config.published import remark
 from pmd_lite.data.corpus import Corpus, direction_of
 from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer
+from pmd_lite.disk import place
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.errors import UserError
@@ -124,21 +125,11 @@ class Estimate:
 
 
 def estimate(
-    corpus: Corpus | str | Path | None = None,
-    method: str = "auto-pmd",
-    preset_name: str | Config = "toy",
-    *,
-    samplers: Sequence[str] | None = None,
-    tokenizer: str | Path | None = None,
-    init: str | Path | None = None,
-    processes: int = 1,
-    sizes: Mapping[str, int] | None = None,
-    mean_tokens: float = MEAN_TOKENS,
-    held_out: int = 2000,
-    tokens_per_second: float | None = None,
-    seconds: float = 10.0,
-    **overrides: Any,
-) -> Estimate:
+    corpus: Corpus | str | Path | None = None, method: str = "auto-pmd", preset_name: str | Config = "toy", *,
+    samplers: Sequence[str] | None = None, tokenizer: str | Path | None = None, init: str | Path | None = None,
+    processes: int = 1, sizes: Mapping[str, int] | None = None, mean_tokens: float = MEAN_TOKENS, held_out: int = 2000,
+    tokens_per_second: float | None = None, seconds: float = 10.0, **overrides: Any,
+) -> Estimate:  # fmt: skip
     """Hours, memory and disk of a run: this measures a few steps of it, and counts the rest.
 
     Args:
@@ -163,7 +154,7 @@ def estimate(
         here = corpus if isinstance(corpus, Corpus) else load_corpus("longtail" if corpus is None else corpus)
     direction = here.direction if here else direction_of(sizes or ())
     config = configured(preset_name, direction, row.name, overrides)
-    speaks = Tokenizer.load(Path(tokenizer)) if tokenizer is not None else None
+    speaks = Tokenizer.load(place(tokenizer)) if tokenizer is not None else None
     if init is not None:
         if here is None:
             raise UserError("init= brings a tokenizer, which needs text: give a corpus instead of sizes=")

@@ -16,7 +16,7 @@ import dataclasses
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,13 +26,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pmd_lite.config import LEAST_TOKENS, Config
-from pmd_lite.errors import UserError, reason
+from pmd_lite.errors import UserError, reason, waiting
 from pmd_lite.interfaces import Strategy
 
 STORE = "PMD_LITE_STORE"
 """Variable with the file in which ranks of one machine find each other; without it, the address that torchrun sets."""
 _PATIENCE = timedelta(days=1)
 """How long a rank waits for rank 0 to prepare data. If a rank dies, the launcher notices it long before."""
+_TO_MEET = timedelta(minutes=15)
+"""How long the ranks wait for one another when they start: one of them may read its corpus from a slower disk."""
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ class Group:
     def barrier(self) -> None:
         """Wait until all ranks are here."""
         if self.size > 1:
-            dist.barrier(group=self.control)
+            whom = "process 0 of this run, which prepares the data" if self.rank else "the other processes of this run"
+            with waiting(whom) if self.rank < 2 else nullcontext():  # ranks 0 and 1 speak for all
+                dist.barrier(group=self.control)
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -121,6 +126,23 @@ def current() -> Group:
     return _current
 
 
+def place_among_ranks() -> tuple[int, int, int]:
+    """(rank, number of ranks, rank on this machine), as torchrun says in the environment; without it (0, 1, 0).
+
+    Raises UserError when the variables of torchrun do not fit together: a terminal may keep some of an earlier run.
+    """
+    said = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    if not said.keys() & {"RANK", "WORLD_SIZE"}:
+        return 0, 1, 0
+    numbers = [said.get(name, "0" if name == "LOCAL_RANK" else "") for name in _VARIABLES[:4]]
+    rank, size, local, port = (int(text) if text.isdecimal() else -1 for text in numbers)
+    if not 0 <= rank < size or local < 0 or (size > 1 and not (0 < port < 65536 and said.get("MASTER_ADDR"))):
+        values = ", ".join(f"{name}={value}" for name, value in said.items())
+        raise UserError(f"the environment has {values}, which does not describe the processes of one run. If torchrun "
+                        f"did not start this process: unset {' '.join(said)}")  # fmt: skip
+    return rank, size, local
+
+
 @contextmanager
 def joined(device: str = "auto") -> Iterator[Group]:
     """Join the ranks that torchrun started (without it: one rank). Inside another `joined`, keep that one's ranks.
@@ -128,11 +150,10 @@ def joined(device: str = "auto") -> Iterator[Group]:
     Raises UserError when the environment names ranks but they cannot connect.
     """
     global _current
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank, size, local = place_among_ranks()
     if size == 1 or _current.size > 1:
         yield _current
         return
-    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
     cuda = device in ("auto", "cuda") and torch.cuda.is_available()
     if cuda:
         if local >= torch.cuda.device_count():
@@ -142,8 +163,13 @@ def joined(device: str = "auto") -> Iterator[Group]:
             )
         torch.cuda.set_device(local)
     try:
-        store = dist.FileStore(os.environ[STORE], size) if STORE in os.environ else None
-        dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
+        with waiting(f"the other {size - 1} of {size} processes (WORLD_SIZE={size}, RANK={rank}). If torchrun did not "
+                     "start this process, stop it and unset both variables"):  # fmt: skip
+            if STORE in os.environ:
+                store: Any = torch.distributed.FileStore(os.environ[STORE], size)  # type: ignore[attr-defined]
+            else:
+                store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=_TO_MEET))  # type: ignore[attr-defined]
+            dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "

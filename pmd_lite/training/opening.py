@@ -122,6 +122,9 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
     stored.pop("prolonged", None)
     stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own
     differing = sorted(_differing(stored, wanted))
+    if differing and set(differing) <= {"corpus.fingerprint", "corpus.sizes"}:
+        raise UserError(f"{rundir.path} was begun on other texts of {wanted['corpus']['name']}: this corpus has "
+                        "changed since. Put the old texts back, or choose another out directory")  # fmt: skip
     if differing:
         raise UserError(f"{rundir.path} holds another run: {', '.join(differing[:5])} differ. Choose another "
                         "directory, or give the settings of its config.json to continue")  # fmt: skip
@@ -151,9 +154,6 @@ def _prolonged(rundir: RunDir, wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _differing(a: Any, b: Any, where: str = "") -> list[str]:
     if isinstance(a, dict) and isinstance(b, dict):
-        return [
-            name
-            for key in a.keys() | b.keys()
-            for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))
-        ]
+        return [name for key in a.keys() | b.keys()
+                for name in _differing(a.get(key), b.get(key), f"{where}.{key}".lstrip("."))]  # fmt: skip
     return [] if a == b else [where]

@@ -18,14 +18,9 @@ class Progress:
     """Counts updates and tokens; prints to stderr (bar) or stdout (lines), or draws in a notebook (dashboard)."""
 
     def __init__(
-        self,
-        show: Show,
-        name: str,
-        pairs: Sequence[str],
-        total: int,
-        done: int = 0,
+        self, show: Show, name: str, pairs: Sequence[str], total: int, done: int = 0,
         redraw: Callable[[], None] | None = None,
-    ):
+    ):  # fmt: skip
         """redraw: draws the dashboard; without it (outside notebooks) show="dashboard" prints lines."""
         if show == "auto":
             show = "bar" if sys.stderr.isatty() else "lines"

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
+from pmd_lite.disk import content, explained, parse_json, read_json, refused, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError, reason
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -133,7 +133,9 @@ class RunDir:
             return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / ".lock", "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
+            if (lock := self.path / ".lock").exists() and not lock.is_file():  # a pipe would wait for ever
+                raise UserError(f"{lock} is not a file. Remove it")
+            file = open(lock, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
         with file:
             with explained(self.path):
                 try:
@@ -171,9 +173,7 @@ class RunDir:
 
         Raises UserError that names a damaged line.
         """
-        path = self.path / "metrics.jsonl"
-        text = path.read_bytes() if path.exists() else b""
-        events = []
+        path, text, events = self.path / "metrics.jsonl", self._log(), []
         for number, line in enumerate(text.split(b"\n")[:-1], 1):
             try:
                 events.append(parse_json(line, _EVENT, f"{path}:{number}"))
@@ -250,13 +250,13 @@ class RunDir:
 
     def _log(self) -> bytes:
         path = self.path / "metrics.jsonl"
-        return path.read_bytes() if path.exists() else b""
+        return content(path) if path.exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
         if not path.exists():
             return None
-        name = path.read_bytes().decode("utf-8", errors="replace").strip()
+        name = content(path).decode("utf-8", errors="replace").strip()
         if not re.fullmatch(r"step-\d+", name):
             raise UserError(f"{path}: this file is damaged; it should hold the name of the folder beside it, step-...")
         return name
@@ -286,7 +286,8 @@ class RunDir:
             path = self.checkpoints / name / "state.pt"
             strange = self._strange(name, state, read, best)
         except Exception as error:  # torch.load raises many kinds for a damaged file
-            raise UserError(f"{path}: this checkpoint is damaged ({reason(error)}). Copy its folder {anew}") from None
+            what = f"{path}: this checkpoint is damaged ({reason(error)}). Copy its folder {anew}"
+            raise UserError(refused(path, error) or what) from None
         if strange:
             raise UserError(f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
@@ -333,6 +334,6 @@ class RunDir:
             if "run" in about and about != {**about, **self._about(student, about["step"])}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
-            raise UserError(f"{file}: these weights are damaged ({reason(error)}). Copy the file back from a backup, "
-                            "or train in a new directory") from None  # fmt: skip
+            what = f"{file}: these weights are damaged ({reason(error)}). Copy it back from a backup, or train anew"
+            raise UserError(refused(file, error) or what) from None
         return weights

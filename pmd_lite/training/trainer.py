@@ -45,16 +45,16 @@ class Trainer(Algorithm1):
     def __init__(
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
-        redraw: Callable[[], None] | None = None, begun: Config | None = None,
+        redraw: Callable[[], None] | None = None, watch: Callable[[], None] = lambda: None, begun: Config | None = None,
     ):  # fmt: skip
-        """begun: the configuration with which a run began that has been prolonged since."""
+        """watch: called at every evaluation. begun: the first configuration of a run that has become longer."""
         super().__init__(encoded, config, samplers, make_distiller, first_seat)
         self.asked = self.clock  # of a run that has this length from the start
         if begun is not None:  # what has begun must not end when the run gets longer
             first = Clock.of(begun, self.students[0].batches_per_pass, self.distiller.waits)
             self.clock = replace(self.clock, start=first.start)
         self.rundir, self.show, self.name = rundir, show, name
-        self.redraw = redraw
+        self.redraw, self.watch = redraw, watch
         self.notes = notes  # printed when training begins
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
@@ -116,6 +116,7 @@ class Trainer(Algorithm1):
                 student.check(self.clock.step, str(self.rundir.path))
         # Evaluate before the search: the line in metrics.jsonl holds the weights that were used up to here.
         if evaluating:
+            self.watch()
             events += [self._evaluate(student, progress) for student in self.students]
         events += self._decide(searching, sampling)
         # Metrics before the checkpoint, which holds their length: after a kill, resume cuts off what came later.

@@ -16,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pmd_lite.disk import opened
 from pmd_lite.errors import UserError
 
 SUM = "sha256"
@@ -34,7 +35,10 @@ def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
         saved.add(tensor.data_ptr())
         own[name] = tensor.detach().cpu().contiguous()
     about[SUM] = checksum(own)
+    path.touch()
+    mode = path.stat().st_mode
     save_file(own, path, metadata=about)
+    path.chmod(mode)  # safetensors allows only the owner to read it, whatever the umask
     return about[SUM]
 
 
@@ -43,6 +47,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Raises OSError, ValueError or SafetensorError when the file is absent or damaged.
     """
+    opened(path).close()  # safetensors calls a file without the right to read it absent
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
         about = dict(file.metadata() or {})
@@ -64,7 +69,7 @@ def checksum(tensors: dict[str, Tensor]) -> str:
 
 def read_state(path: Path) -> dict[str, Any]:
     """A file of torch.save, on the CPU; nothing in it is executed. Raises many kinds of exception if it is damaged."""
-    with zipfile.ZipFile(path) as file:  # torch.load ignores the checksums in this zip file
+    with opened(path) as whole, zipfile.ZipFile(whole) as file:  # torch.load ignores the checksums in this zip file
         damaged = file.testzip()
     if damaged is not None:
         raise ValueError(f"the checksum of its part {damaged} does not fit")

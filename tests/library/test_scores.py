@@ -389,7 +389,7 @@ def test_line_ends_inside_a_sentence_do_not_shift_the_lines(
     (src, trg), *rest = korean.test[pair]
     broken = [(src + "\r\nand\rmore\u2028text", f"{trg}\x85one\nline"), *rest]
     odd: Any = SimpleNamespace(pairs=korean.pairs, test={**korean.test, pair: broken})
-    monkeypatch.setattr(Run, "_check_corpus", lambda *corpus: None)
+    monkeypatch.setattr(Run, "check_corpus", lambda *corpus: None)
     run.evaluate(odd)
     for what in ("src", "model_1", "ref"):
         text = (run.path / "translations" / f"test.{what}.{pair}.txt").read_bytes().decode()

@@ -171,5 +171,5 @@ def test_mean_by_group() -> None:
     assert mean_by_group(scores, (("fr-en", "de-en"), ("tr-en",))) == (28.0, 9.0)
     with pytest.raises(UserError, match="No score for ro-en"):
         mean_by_group(scores, (("fr-en",), ("ro-en",)))
-    with pytest.raises(UserError, match="at least two pairs"):
-        mean_by_group(scores, (("fr-en",), ()))
+    high, low = mean_by_group(scores, split_high_low({"fr-en": 7}))
+    assert high == 30.0 and math.isnan(low), "the smaller half of one pair is empty"
