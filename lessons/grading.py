@@ -149,7 +149,7 @@ def run_answer(task: Task, code: str, seconds: float = SECONDS) -> dict[str, Any
     """Run an answer on the inputs of an exercise in a process of its own; what it hands back, or why it did not."""
     with tempfile.TemporaryDirectory() as folder:
         asked = {"code": code, "exercise": task.exercise, "answer": task.answer, "seed": task.seed, "gb": MEMORY_GB}
-        Path(folder, TASK).write_text(json.dumps(asked), encoding="utf-8")
+        Path(folder, TASK).write_text(json.dumps(asked), encoding="utf-8", newline="\n")
         status = (_in_fork if hasattr(os, "fork") else _in_new_process)(folder, seconds)
         if status is None:
             return Judged("raised", f"The answer did not end within {seconds:g} seconds: is there an endless loop?")
