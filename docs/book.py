@@ -34,6 +34,8 @@ html_theme = "furo"
 html_title = "pmd_lite"
 html_show_sourcelink = False
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 nb_execution_mode = "off"  # the committed outputs are the ones that the texts speak of
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -42,6 +44,7 @@ mathjax_path = "mathjax/tex-chtml.js"
 # Outputs hold more than one form; a notebook's text cells may begin with any level of heading.
 suppress_warnings = ["mystnb.mime_priority", "myst.header"]
 '''
+STYLE = "div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */\n"
 INDEX = """
 
 ```{{toctree}}
@@ -144,6 +147,8 @@ def write_sources(out: Path) -> None:
     (out / "index.md").write_text(start + INDEX.format(**names), encoding="utf-8")
     (out / "reference.md").write_text(REFERENCE, encoding="utf-8")
     (out / "conf.py").write_text(CONF, encoding="utf-8")
+    (out / "_static").mkdir()
+    (out / "_static" / "site.css").write_text(STYLE, encoding="utf-8")
 
 
 def copy_mathjax(to: Path) -> None:

@@ -61,9 +61,10 @@ def broken(folder: Path) -> list[str]:
         name = path.relative_to(folder.resolve()).as_posix()
         for link in [*page.links, *page.loads]:
             target, _, anchor = html.unescape(link).partition("#")
+            target = target.split("?")[0]
             if re.match(r"[a-z]+:|//", link, re.IGNORECASE):
                 continue
-            file = (path.parent / unquote(target.split("?")[0])).resolve() if target else path
+            file = (path.parent / unquote(target)).resolve() if target else path
             if file.is_dir():
                 file /= "index.html"
             if not file.exists():
