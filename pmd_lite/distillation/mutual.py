@@ -20,6 +20,11 @@ class BaseDistiller:
 
     By default the teachers of a student are all other students with equal shares. For two students this is the
     paper's theta_{3-i}; any number of students may take part.
+
+    With `teacher="ensemble"` (ours) all n students teach, the learner among them. On the learner's logits, of softmax
+    p, the gradient of Eq. 4 is then (1 - a)(p - q) + a (n - 1) / n (p - mean of the peers) + a / n (p - p'), where p'
+    is the learner's own prediction without dropout. If p' = p, this is learning from the peers with the weight
+    a (n - 1) / (n - a), times 1 - a / n: for two students, alpha .6 is .43, times .7.
     """
 
     waits = True
@@ -38,9 +43,10 @@ class BaseDistiller:
         return self.alpha.clone()
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
-        """All other students, equal shares."""
-        peers = [model for j, model in enumerate(self.students) if j != student]
-        return [(model, 1 / len(peers)) for model in peers]
+        """All other students, or all of them (`teacher`), with equal shares."""
+        everyone = self.config.teacher == "ensemble"
+        chosen = [model for j, model in enumerate(self.students) if everyone or j != student]
+        return [(model, 1 / len(chosen)) for model in chosen]
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
         """The share-weighted mean of the teachers' predictions."""
