@@ -27,6 +27,7 @@ def translate(
     file: Path | None = None,
     student: int = 1,
     beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
+    ensemble: tuple[Path, ...] = (),
 ) -> None:
     """Translate sentences, one on each line, from a file or standard input.
 
@@ -36,6 +37,8 @@ def translate(
         file: text file in UTF-8; without it, standard input.
         student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
         beam: beam width; 1 is greedy.
+        ensemble: runs whose students translate together with all students of this run, by their mean probability; name
+            this run again to take its own students alone.
     """
     try:
         text = file.read_text(encoding="utf-8") if file else sys.stdin.read()
@@ -43,7 +46,7 @@ def translate(
         raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({error})") from None
     lines = text.removesuffix("\n").split("\n") if text else []
     trained = Run(run)
-    for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam):
+    for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam, ensemble=ensemble):
         print(line)
 
 
@@ -86,6 +89,7 @@ def import_(
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
     beam: int | None = None, tokenize: Tokenize | None = None, strict: bool = True,
+    ensemble: tuple[Path, ...] = (),
 ) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
@@ -97,13 +101,15 @@ def evaluate(
         tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the existing scores. Without
             --beam this scores existing test translations and does not translate again.
         strict: as in training (--no-strict leaves unsound lines out).
+        ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
+            into scores.json.
     """
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
-    if tokenize and beam is None and split == "test" and (trained.path / "scores.json").exists():
+    if tokenize and beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists():
         scores = trained.rescore(text, tokenize)
     else:
-        scores = trained.evaluate(text, split, beam, tokenize)
+        scores = trained.evaluate(text, split, beam, tokenize, ensemble)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
             for metric in METRICS for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())

@@ -28,6 +28,7 @@ Tokenize = Literal[
     "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
 ]
 Best = Literal["mean", "pooled-smoothed"]
+DecideBy = Literal["nll", "smoothed", "accuracy", "chrf"]
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class FidelityBundle:
     ties: Literal["keep", "up"]
     alpha_clip: float
     trial_data: Literal["per-pair", "head"]
-    decide_by: Literal["nll", "smoothed"]
+    decide_by: DecideBy
     best: Best
 
 
@@ -246,8 +247,10 @@ class DistillConfig:
     trial_data: Literal["per-pair", "head"] | None = None
     """per-pair: a share rho of every pair's sentences. head, as released: the first share rho of the updates of the
     coming epoch; model_1 takes every second one of them from the stream of model_2."""
-    decide_by: Literal["nll", "smoothed"] | None = None
-    """The dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
+    decide_by: DecideBy | None = None
+    """What decisions compare. nll, smoothed: dev losses, plain NLL or label-smoothed cross-entropy. accuracy, chrf
+    (ours): Auto-PMD's search compares the share of dev tokens that are not the model's first guess after the true
+    prefix, or 100 - chrF of greedy translations of 100 dev sentences of each pair; other decisions compare NLL."""
     best: Best | None = None
     """Which weights of a student the run keeps, with or without distillation. mean: those with the lowest NLL per
     token, averaged over the pairs. pooled-smoothed, as released: those with the lowest label-smoothed loss per token

@@ -1,4 +1,4 @@
-"""The base of all distillers, and those with a weight given by hand: none, Bi-PMD (Eq. 6), Uni-PMD (Eq. 5), LSMD."""
+"""The base of all distillers, and those with a weight given by hand: none, Bi-PMD, Uni-PMD, LSMD, EnsembleDistill."""
 
 from __future__ import annotations
 
@@ -103,6 +103,24 @@ class LSMD(BaseDistiller):
             raise UserError(f"lsmd has {len(students)} students of {n_pairs} pairs, but the Auto-PMD run it reads has "
                             f"weights for {' x '.join(map(str, alphas.shape))}; give it the same samplers")  # fmt: skip
         self.alpha = alphas.double().clone()
+
+
+class EnsembleDistill(BaseDistiller):
+    """Offline distillation (ours): the mean of finished models teaches every student, with weight alpha (Eq. 4)."""
+
+    waits = False
+
+    def __init__(
+        self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, singles: Sequence[nn.Module]
+    ):
+        """singles: the finished models, which have the students' tokenizer; they are not trained here."""
+        super().__init__(students, n_pairs, config)
+        self.singles = list(singles)
+        self.alpha.fill_(config.alpha)
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """All finished models, equal shares."""
+        return [(model, 1 / len(self.singles)) for model in self.singles]
 
 
 class UniPMD(BaseDistiller):
