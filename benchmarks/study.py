@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from benchmarks.studies import store
-from benchmarks.studies.ensemble import Ensemble
 from benchmarks.studies.measure import measured
 from benchmarks.studies.plans import STUDIES
 from benchmarks.studies.report import write_report
@@ -31,6 +30,8 @@ from pmd_lite.config import configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.methods import single_methods
+from pmd_lite.model import Ensemble
 from pmd_lite.run import Run
 
 
@@ -64,10 +65,19 @@ class Work:
         wanted = [(row, seed) for seed in seeds for row in rows]
         return [(row, seed) for row, seed in wanted if not store.file_of(self.name, row, seed, self.kept).exists()]
 
+    def teachers(self, row: str, seed: int) -> list[Path]:
+        """Finished single runs of this seed that teach in a row of ensemble-distill; it trains those that are not."""
+        entry = parse_entry(row)
+        if entry.method != "ensemble-distill":
+            return []
+        config = configured(self.study.preset, self.corpus.direction, entry.method, self.study.settings)
+        singles = [self.run_of(name, seed) for name in single_methods(config)]
+        return [path for path in singles if (path / "finished.json").exists()]
+
     def make(self, row: str, seed: int) -> Path:
         """Train one run or continue it, measure its students, store the record."""
         entry = parse_entry(row)
-        words = {**self.study.settings, **entry.overrides, "seed": seed}
+        words = {**self.study.settings, **entry.overrides, "seed": seed, "use": self.teachers(row, seed)}
         run = train(self.corpus, entry.method, self.study.preset, out=self.run_of(row, seed), samplers=entry.samplers,
                     tokenizer=self.tokenizer, show="off", score=False, **words)  # fmt: skip
         encoded = encode_corpus(self.corpus, run.tokenizer, run.config.model.max_len)

@@ -91,7 +91,7 @@ class Probe(Protocol):
         """[pair] BLEU of greedy translations of the dev set, 0 to 100, float64 on the CPU."""
 
     def trial(self, student: int, alphas: Tensor) -> Tensor:
-        """Alg. 2, lines 2-9: dev losses [trial, pair] after training with each row of `alphas` [trial, pair]."""
+        """Alg. 2, lines 2-9: [trial, pair] dev losses (see `decide_by`) after training with each row of `alphas`."""
 
     def gradient(self, student: int, split: Literal["train", "valid"], pair: int, tokens: int) -> Tensor:
         """[parameters] of the label-smoothed loss per token, dropout on, on a small random batch of about `tokens`."""

@@ -14,7 +14,7 @@ from pmd_lite.config import TEMPERATURE, Config
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
-from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, EnsembleDistill, NoDistillation, UniPMD
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError, nearest, shown
 from pmd_lite.interfaces import MakeDistiller, Sampler
@@ -94,6 +94,8 @@ _ROWS = (
            _MUTUAL, reported=("-", "-", "22.06/22.11", "20.33/20.24")),
     Method("lsmd", ("tau=1", "tau"), LSMD, "8", "fixed weights per pair, those an auto-pmd run ended with", _MUTUAL,
            "one auto-pmd run", ("-", "-", "21.47/21.03", "18.94/19.46")),
+    Method("ensemble-distill", ("tau=1",), EnsembleDistill, "5", "taught by a finished tau=1 and tau=X model together",
+           "ours", "one tau=1 run, one at the config's tau"),
 )  # fmt: skip
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
@@ -157,6 +159,8 @@ class Resources:
     """[pair] dev BLEU or dev loss of those teachers: the one by which Multi-Distill decides."""
     teacher_cache: TopKCache | None = None
     """The teachers' predictions for the training data, when they were computed beforehand."""
+    singles: Sequence[nn.Module] = field(default=())
+    """Single models for all pairs, on the training device (EnsembleDistill)."""
     alphas: Tensor | None = None
     """[student, pair] weights that an Auto-PMD run ended with (LSMD)."""
     prepared: int = 0
@@ -238,18 +242,26 @@ def make_distiller(
         arguments["cache"] = resources.teacher_cache
     elif issubclass(kind, LSMD):
         arguments["alphas"] = resources.need("alphas")
+    elif issubclass(kind, EnsembleDistill):
+        arguments["singles"] = resources.singles
     return functools.partial(kind, **arguments)
 
 
 def needed_runs(specifications: Sequence[str], kind: type[BaseDistiller], config: Config) -> tuple[str, ...]:
-    """The auxiliary runs that a method needs, of "plain", "bilingual" and "auto-pmd"."""
+    """The auxiliary runs that a method needs, of "plain", "bilingual", "auto-pmd" and "singles"."""
     compares = "ccl-m" in specifications and config.sampling.ccl_bilingual
     needs = {
         "plain": "chi-ibr" in specifications,
         "bilingual": compares or issubclass(kind, MultiDistill),
         "auto-pmd": issubclass(kind, LSMD),
+        "singles": issubclass(kind, EnsembleDistill),
     }
     return tuple(run for run, needed in needs.items() if needed)
+
+
+def single_methods(config: Config) -> list[str]:
+    """The methods of EnsembleDistill's teachers: tau=1, and the config's tau."""
+    return list(dict.fromkeys(["tau=1", f"tau={config.tau:g}"]))
 
 
 def decides_by_bleu(kind: type[BaseDistiller], config: Config) -> bool:

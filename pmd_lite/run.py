@@ -7,25 +7,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
 from pmd_lite.config import BEAM, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import PAD, Tokenizer
-from pmd_lite.disk import content, place, read_json, write_atomic, write_json
+from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
 from pmd_lite.evaluation.scoring import Metric, Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import translate_ids
+from pmd_lite.evaluation.translation import read_translations, translate_texts
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
-from pmd_lite.model.transformer import Transformer
-from pmd_lite.training.dev import kept_by
+from pmd_lite.model import Ensemble, Transformer
+from pmd_lite.training.dev import kept_line
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import PER_PAIR, RunDir, lengthened
@@ -157,14 +156,7 @@ class Run:
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
         """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
-        rule = self.config.distill.resolved.best
-
-        def value(line: dict[str, Any]) -> float:
-            if "dev_tokens" not in line:  # an older run: there was no choice
-                return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
-            return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
-
-        kept = min(self._evaluated(student), key=value)
+        kept = kept_line(self._evaluated(student), self.config.distill.resolved.best)
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models
@@ -181,6 +173,19 @@ class Run:
         load_weights(model, self.dir.load_weights(student, which))
         return model.to(self._device).eval()
 
+    def ensemble(self, *others: Run | str | Path) -> Transformer:
+        """All students of this run and of the others as one model, which translates by their mean probability.
+
+        Raises UserError for a run that has another tokenizer or lacks a pair of this one.
+        """
+        runs = {run.path.resolve(): run for run in (self, *(x if isinstance(x, Run) else Run(x) for x in others))}
+        for run in runs.values():
+            if run.tokenizer.fingerprint != self.tokenizer.fingerprint or not set(self.pairs) <= set(run.pairs):
+                raise UserError(f"{run.path} and {self.path} cannot translate together: they need one tokenizer and "
+                                "the same pairs. Train both with the same tokenizer=")  # fmt: skip
+        models = [run.model(i).to(self._device) for run in runs.values() for i in range(len(run.labels))]
+        return cast(Transformer, Ensemble(models).eval())  # it has the methods that translation calls
+
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
         if type(student) is not int or not 0 <= student < len(self.labels):
@@ -196,10 +201,11 @@ class Run:
 
     def translate(
         self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None,
-        model: Transformer | None = None,
+        model: Transformer | None = None, ensemble: Sequence[Run | str | Path] = (),
     ) -> list[str]:  # fmt: skip
         """Translate sentences of `pair` ("fr-en"), in their order; a blank sentence stays empty.
 
+        ensemble: runs whose students translate together with all students of this run; this run alone: [run].
         Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
         """
         if isinstance(sentences, str):
@@ -208,15 +214,11 @@ class Run:
             raise UserError(f"this run translates {', '.join(self.pairs)}; not {shown(pair)}")
         if beam is not None:
             check_number("beam", beam, int, *BEAM)
-        model, train = model or self.model(student), self.config.train
-        rows = [i for i, text in enumerate(sentences) if not is_blank(text)]
-        sources = [self.tokenizer.encode_src(sentences[i].strip(), pair) for i in rows]
-        translated = translate_ids(
-            model, sources, pair, self.tokenizer, limit=self.config.model.max_len, budget=6 * train.tokens,
+        model, train = model or (self.ensemble(*ensemble) if ensemble else self.model(student)), self.config.train
+        return translate_texts(
+            model, sentences, pair, self.tokenizer, limit=model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
-        of = dict(zip(rows, translated, strict=True))
-        return [of.get(i, "") for i in range(len(sentences))]
 
     def export(self, to: Literal["hf", "ctranslate2"], out: str | Path, student: int = 0) -> Path:
         """Write a student for Hugging Face's transformers or for CTranslate2: see `pmd_lite.exchange.export.export`."""
@@ -225,11 +227,9 @@ class Run:
         label = f"model_{student + 1} of {self.method.name} on {self.corpus['name']}"
         return export(Trained(self.model(student), self.tokenizer, self.config, self.pairs, label), to, out)
 
-    # ---- scores
-
     def evaluate(
         self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
-        tokenize: Tokenize | None = None,
+        tokenize: Tokenize | None = None, ensemble: Sequence[Run | str | Path] = (),
     ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
@@ -238,17 +238,18 @@ class Run:
 
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
+            ensemble: as in `translate`: score these students together instead; scores.json stays as it is.
         Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
         Raises: UserError on another corpus.
         """
         self.check_corpus(corpus)
-        for student in range(len(self.labels)):
-            model = self.model(student)
+        names = ["ensemble"] if ensemble else [self._name(student) for student in range(len(self.labels))]
+        for student, name in enumerate(names):
+            model = self.ensemble(*ensemble) if ensemble else self.model(student)
             for pair in self.pairs:
                 sources = [src for src, _ in getattr(corpus, split)[pair]]
-                self._write_lines(f"{split}.model_{student + 1}.{pair}",
-                                  self.translate(sources, pair, student, beam, model))  # fmt: skip
-        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize)
+                self._write_lines(f"{split}.{name}.{pair}", self.translate(sources, pair, student, beam, model))
+        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize, names)
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
         """Score the stored test translations again, such as with another tokenizer; writes scores.json.
@@ -256,7 +257,8 @@ class Run:
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self.check_corpus(corpus)
-        return self._score(corpus, "test", self._scored.get("beam", self.config.train.beam), tokenize or self.tokenize)
+        beam, names = self._scored.get("beam", self.config.train.beam), list(self.scores)
+        return self._score(corpus, "test", beam, tokenize or self.tokenize, names)
 
     def check_corpus(self, corpus: Corpus) -> None:
         """Raises UserError unless this run was trained on these texts."""
@@ -264,16 +266,19 @@ class Run:
             raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ, or "
                             "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
-    def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
-        scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
+    def _score(
+        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, names: Sequence[str]
+    ) -> Scores:  # fmt: skip
+        scores: Scores = {name: {} for name in names}
         for pair in self.pairs:
             text = getattr(corpus, split)[pair]
             references = [one_line(trg) for _, trg in text]
             self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
             self._write_lines(f"{split}.ref.{pair}", references)
-            for student, of in enumerate(scores.values()):
-                of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)
-        if split == "test":
+            for name, of in scores.items():
+                hypotheses = read_translations(self.path / "translations" / f"{split}.{name}.{pair}.txt")
+                of[pair] = score_pair(hypotheses, references, pair, tokenize)
+        if split == "test" and names != ["ensemble"]:
             write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
         return scores
 
@@ -283,13 +288,7 @@ class Run:
 
     def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:
         """A student's translations of a split, as `evaluate` wrote them. Raises UserError when there are none."""
-        file = self.path / "translations" / f"{split}.{self._name(student)}.{pair}.txt"
-        if not file.exists():
-            raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
-        try:
-            return content(file).decode().removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{file}: {error}. Translate again: python -m pmd_lite evaluate {self.path}") from None
+        return read_translations(self.path / "translations" / f"{split}.{self._name(student)}.{pair}.txt")
 
     @property
     def scores(self) -> Scores:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from sacrebleu.metrics import CHRF, TER
 
-from benchmarks.studies.ensemble import Ensemble
 from pmd_lite.config import Config
 from pmd_lite.data.batching import collate, cut_split
 from pmd_lite.data.corpus import Corpus
@@ -21,7 +20,7 @@ from pmd_lite.distillation.losses import token_logits
 from pmd_lite.evaluation.scoring import one_line, score_pair
 from pmd_lite.evaluation.significance import SentenceStats, sentence_stats
 from pmd_lite.evaluation.translation import translate_ids
-from pmd_lite.model.transformer import Transformer
+from pmd_lite.model import Ensemble, Transformer
 
 Model = Transformer | Ensemble
 TEMPERATURES = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0)

@@ -34,6 +34,11 @@ class Study:
     ensembles: Mapping[str, Spread] = field(default_factory=dict)
 
 
+def both(*rows: str) -> dict[str, Spread]:
+    """Ensembles of the two students of each of these rows."""
+    return {f"{row}: model_1 + model_2": ((row, 0), (row, 1)) for row in rows}
+
+
 def cut_tatoeba(source: Path | None, out: Path) -> Corpus:
     """Tatoeba's six pairs with 6,000 to 120 training pairs each, and larger test sets from what is left over.
 
@@ -80,11 +85,23 @@ STUDIES: dict[str, Study] = {
             "auto-pmd",
             "auto-pmd alpha_clip=0.4",
             "bi-pmd",
+            "auto-pmd alpha_max=0.47",
+            "auto-pmd decide_by=accuracy",
+            "auto-pmd decide_by=chrf",
+            "ensemble-distill",
+            "ensemble-distill samplers=tau=2",
+            "bi-pmd teacher=ensemble",
+            "auto-pmd teacher=ensemble",
+            "auto-pmd alpha_max=0.47 decide_by=chrf",
             "vanilla-md-tau",
             "vanilla-md",
             "uni-pmd",
             "tau=2",
             "tau=5 dropout=0.3",
+            "tau=2 dropout=0.3",
+            "tau=2 label_smoothing=0.2",
+            "ensemble-distill samplers=tau=5",
+            "ensemble-distill samplers=tau=2 alpha=0.8",
             "unimax",
             "bi-pmd alpha=0.2",
             "bi-pmd alpha=0.6",
@@ -93,8 +110,19 @@ STUDIES: dict[str, Study] = {
         ),
         {
             "tau=1 + tau=5": (("tau=1", 0), ("tau=5", 0)),
-            "bi-pmd: model_1 + model_2": (("bi-pmd", 0), ("bi-pmd", 1)),
-            "auto-pmd: model_1 + model_2": (("auto-pmd", 0), ("auto-pmd", 1)),
+            "tau=2 + tau=5": (("tau=2", 0), ("tau=5", 0)),
+            **both(
+                "bi-pmd",
+                "auto-pmd",
+                "auto-pmd alpha_clip=0.4",
+                "auto-pmd alpha_max=0.47",
+                "auto-pmd decide_by=chrf",
+                "bi-pmd teacher=ensemble",
+                "auto-pmd teacher=ensemble",
+                "uni-pmd",
+                "vanilla-md",
+                "vanilla-md-tau",
+            ),
         },
     ),
 }

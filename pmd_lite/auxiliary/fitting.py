@@ -6,9 +6,9 @@ rest depends on what is read from the run:
     losses        chi-IBR's b, CCL-M's H*: compared with this run's own, nat by nat. A nat per token means the same only
                   with the same tokenizer (with its tags) and label smoothing; and a difference says something about the
                   sampler only between models of one shape and dropout, trained for as long.
-    predictions   Multi-Distill's teachers: a distribution over the same ids, so the same tokenizer, and room for
-                  sentences as long. Size, smoothing and length are free: any bilingual model may teach, and its dev
-                  score A* is measured on this dev set.
+    predictions   Teachers of Multi-Distill, EnsembleDistill: a distribution over the same ids, so the same tokenizer,
+                  and room for sentences as long. Size, smoothing and length are free: any model may teach, and A*, the
+                  dev score of a bilingual one, is measured on this dev set.
     weights       LSMD's alpha: numbers for the same pairs and students, in no unit.
 """
 

@@ -1,8 +1,8 @@
 """What a method takes from other runs: find them among finished runs or train them with `train()`, and read them.
 
 chi-IBR needs the training loss of a tau=1 run; Multi-Distill and CCL-M need a bilingual model of every pair; LSMD needs
-the final weights of an Auto-PMD run. `auxiliary.json` in the run directory remembers which runs were used. `fitting.py`
-decides whether a finished run fits.
+the final weights of an Auto-PMD run; EnsembleDistill needs single models, which teach together. `auxiliary.json` in the
+run directory remembers which runs were used. `fitting.py` decides whether a finished run fits.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
-from pmd_lite.methods import Method, Resources, get_method, needed_runs
+from pmd_lite.methods import Method, Resources, get_method, needed_runs, single_methods
 from pmd_lite.run import Run
 from pmd_lite.sampling.ccl_m import piece_similarity
 from pmd_lite.training.cost import Cost, Tokens
-from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.dev import greedy_score
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 
@@ -75,6 +75,9 @@ def wanted(
     if "auto-pmd" in needs:
         runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config, start, encoded.tokenizer.fingerprint, ("weights",),
                            row.samplers))  # fmt: skip
+    if "singles" in needs:
+        runs += [Wanted(f"single-{name}", corpus, name, single, start, encoded.tokenizer.fingerprint, ("predictions",))
+                 for name in single_methods(config)]  # fmt: skip
     if "bilingual" in needs:
         reads: list[Reads] = ["losses"] if "ccl-m" in row.samplers else []
         reads += ["predictions"] if _is_taught(row) else []
@@ -177,6 +180,9 @@ def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mappin
         rows = [[line["alpha"] for line in run.evaluations(i)][-1] for i in range(len(run.labels))]
         values["alphas"] = torch.tensor(rows, dtype=torch.float64)
     pairs = [found[f"bilingual-{pair}"] for pair in encoded.pairs if f"bilingual-{pair}" in found]
+    device = pick_device(config.train.device, config.train.precision)
+    singles = [run.model() for key, run in found.items() if key.startswith("single-")]
+    values["singles"] = [model.to(device).requires_grad_(False) for model in singles]
     if "ccl-m" in row.samplers:
         values["similarity"] = piece_similarity(_piece_counts(encoded), config.sampling.ccl_top_k)
         # Without bilingual models H* is 0, and competence is exp(-H), the mean token probability.
@@ -197,7 +203,7 @@ def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache
             dataclasses.replace(encoded, pairs=(pair,), train=(train,), valid=(valid,))
             for pair, train, valid in zip(encoded.pairs, encoded.train, encoded.valid, strict=True)
         ]
-        found = [greedy_bleu(model, one, config) for model, one in zip(models, alone, strict=True)]
+        found = [greedy_score(model, one, config) for model, one in zip(models, alone, strict=True)]
         scores = torch.cat([score for score, _ in found])
         for model, (_, computed) in zip(models, found, strict=True):
             cost.add("prepare", model, computed)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 def translate(
     run: Positional[Path], pair: str, file: Path | None = None, student: int = 1,
     beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
+    ensemble: tuple[Path, ...] = (),
 ) -> None:  # fmt: skip
     """Translate sentences, one on each line, from a file or standard input.
 
@@ -41,6 +42,8 @@ def translate(
         file: text file in UTF-8, also packed (.gz); without it, standard input.
         student: which model, 1 or 2: model_1 favours large languages, model_2 small ones.
         beam: beam width; 1 is greedy.
+        ensemble: runs whose students translate together with all students of this run, by their mean probability; name
+            this run again to take its own students alone.
     """
     trained, where = Run(run), str(file or "standard input")
     with (
@@ -48,7 +51,7 @@ def translate(
         file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream,
     ):
         lines = list(text_lines(stream, where))
-    translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam)
+    translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam, ensemble=ensemble)
     if strange := [n for n, line in enumerate(lines, 1) if UNK in trained.tokenizer.encode_src(line, pair)]:
         print(f"note: {where}:{strange[0]}: {len(strange):,} lines hold characters unknown to the tokenizer. Is the "
               "text in the script and the form of Unicode (NFC) of the training text?", file=sys.stderr)  # fmt: skip
@@ -94,6 +97,7 @@ def import_(
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
     beam: int | None = None, tokenize: Tokenize | None = None, strict: bool = True,
+    ensemble: tuple[Path, ...] = (),
 ) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
@@ -105,13 +109,15 @@ def evaluate(
         tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the existing scores. Without
             --beam this scores existing test translations and does not translate again.
         strict: as in training (--no-strict leaves unsound lines out).
+        ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
+            into scores.json.
     """
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
-    if tokenize and beam is None and split == "test" and (trained.path / "scores.json").exists():
+    if tokenize and beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists():
         scores = trained.rescore(text, tokenize)
     else:
-        scores = trained.evaluate(text, split, beam, tokenize)
+        scores = trained.evaluate(text, split, beam, tokenize, ensemble)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
             for metric in METRICS for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())

@@ -9,6 +9,7 @@ from pmd_lite.config.sections import (
     LEAST_TOKENS,
     Best,
     Config,
+    DecideBy,
     DistillConfig,
     Fidelity,
     FidelityBundle,
@@ -21,7 +22,7 @@ from pmd_lite.config.sections import (
 )  # fmt: skip
 
 __all__ = [
-    "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DistillConfig", "Fidelity",
-    "FidelityBundle", "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig", "Tokenize",
-    "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured", "preset",
+    "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DecideBy", "DistillConfig",
+    "Fidelity", "FidelityBundle", "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig",
+    "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured", "preset",
 ]  # fmt: skip

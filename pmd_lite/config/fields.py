@@ -32,7 +32,8 @@ def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None
 
     limits: {field: its smallest and largest value}; other numbers lie between 0 and `MOST`.
     """
-    for name, hint in hints_of(type(config)).items():
+    section: Any = type(config)
+    for name, hint in hints_of(section).items():
         value, parts = getattr(config, name), typing.get_args(hint)
         if type(None) in parts:
             if value is None:

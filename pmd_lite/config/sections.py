@@ -28,6 +28,7 @@ Tokenize = Literal[
     "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
 ]
 Best = Literal["mean", "pooled-smoothed"]
+DecideBy = Literal["nll", "smoothed", "accuracy", "chrf"]
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class FidelityBundle:
     ties: Literal["keep", "up"]
     alpha_clip: float
     trial_data: Literal["per-pair", "head"]
-    decide_by: Literal["nll", "smoothed"]
+    decide_by: DecideBy
     best: Best
 
 
@@ -213,6 +214,12 @@ class DistillConfig:
     """Weight of Uni-PMD and Bi-PMD (the paper searches .2 .4 .6 .8)."""
     alpha0: float = 0.1
     """Initial weight of every pair in Auto-PMD."""
+    alpha_max: float = 1.0
+    """Auto-PMD: no search raises a weight above this; 1: no limit (ours). Up to (1 - eps) / (2 - eps), 0.47 at a label
+    smoothing eps of 0.1, the gold token keeps the largest share of the target, whatever the teacher predicts."""
+    teacher: Literal["peers", "ensemble"] = "peers"
+    """Who teaches in mutual distillation. peers: the other students. ensemble: the mean of all students' predictions,
+    the learner's own included, without gradient (ours)."""
     update_every: int = 0
     """Updates between two decisions of Uni-PMD or Auto-PMD (the paper's T); 0: `update_epochs` decides."""
     update_epochs: float = 1.0
@@ -235,12 +242,15 @@ class DistillConfig:
     """Which action is taken when trials tie."""
     alpha_clip: float | None = None
     """Upper limit of alpha in every inverse sigmoid; 1: no limit. As released (0.98), a trial shifts the weight and
-    then shifts it back through this limit, so a weight near 1 falls at each search, whatever the search chooses."""
+    then shifts it back through this limit, so a weight near 1 falls at each search, whatever the search chooses. To
+    limit weights, set `alpha_max`: a search can raise a weight at this limit, and lowers one that it keeps."""
     trial_data: Literal["per-pair", "head"] | None = None
     """per-pair: a share rho of every pair's sentences. head, as released: the first share rho of the updates of the
     coming epoch; model_1 takes every second one of them from the stream of model_2."""
-    decide_by: Literal["nll", "smoothed"] | None = None
-    """The dev loss that decisions compare: plain NLL or label-smoothed cross-entropy."""
+    decide_by: DecideBy | None = None
+    """What decisions compare. nll, smoothed: dev losses, plain NLL or label-smoothed cross-entropy. accuracy, chrf
+    (ours): Auto-PMD's search compares the share of dev tokens that are not the model's first guess after the true
+    prefix, or 100 - chrF of greedy translations of 100 dev sentences of each pair; other decisions compare NLL."""
     best: Best | None = None
     """Which weights of a student the run keeps, with or without distillation. mean: those with the lowest NLL per
     token, averaged over the pairs. pooled-smoothed, as released: those with the lowest label-smoothed loss per token
@@ -249,8 +259,10 @@ class DistillConfig:
     def __post_init__(self) -> None:
         check_kinds(self, limits={
             "alpha": (0, 1), "alpha0": (0, 1), "update_epochs": (1e-6, 1e6), "trial_ratio": (1e-6, 1),
-            "alpha_clip": (1e-6, 1), "start": (0, 0.9999),
+            "alpha_clip": (1e-6, 1), "alpha_max": (1e-6, 1), "start": (0, 0.9999),
         })  # fmt: skip
+        check(self.alpha0 <= self.alpha_max, f"alpha0={self.alpha0} with alpha_max={self.alpha_max}",
+              "begin at most at the limit of the search")  # fmt: skip
 
     @property
     def resolved(self) -> FidelityBundle:

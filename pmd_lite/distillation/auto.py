@@ -47,7 +47,7 @@ class AutoPMD(BaseDistiller):
             trials, before = self._trials(student, space, order, mu)
             results = probe.trial(student, torch.sigmoid(trials))
             actions = self._decide(results, space, order)
-            after = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)])
+            after = self._bounded(torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)]))
             self.logits[student] = after
             self.alpha[student] = torch.sigmoid(after)
             events.append({
@@ -61,7 +61,14 @@ class AutoPMD(BaseDistiller):
     ) -> tuple[Tensor, Tensor]:
         """Logits [trial, pair] of the trials, and the logits [pair] from which the chosen actions start."""
         clip, before = self.config.resolved.alpha_clip, self.logits[student]
-        return lossy_trials(before, order, mu, clip) if clip < 1 else (trial_logits(before, space, mu), before)
+        trials = trial_logits(before, space, mu)
+        if clip < 1:
+            trials, before = lossy_trials(before, order, mu, clip)
+        return self._bounded(trials), before
+
+    def _bounded(self, logits: Tensor) -> Tensor:
+        """The logits, none above that of `alpha_max`. At the limit, "up" and "keep" are the same trial, a tie."""
+        return logits.clamp(max=float(logit(torch.tensor(self.config.alpha_max, dtype=torch.float64))))
 
     def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
         return choose(results, space, order)

@@ -1,4 +1,4 @@
-"""The base of all distillers, and those with a weight given by hand: none, Bi-PMD (Eq. 6), Uni-PMD (Eq. 5), LSMD."""
+"""The base of all distillers, and those with a weight given by hand: none, Bi-PMD, Uni-PMD, LSMD, EnsembleDistill."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ class BaseDistiller:
 
     By default the teachers of a student are all other students with equal shares. For two students this is the
     paper's theta_{3-i}; any number of students may take part.
+
+    With `teacher="ensemble"` (ours) all n students teach, the learner among them. On the learner's logits, of softmax
+    p, the gradient of Eq. 4 is then (1 - a)(p - q) + a (n - 1) / n (p - mean of the peers) + a / n (p - p'), where p'
+    is the learner's own prediction without dropout. If p' = p, this is learning from the peers with the weight
+    a (n - 1) / (n - a), times 1 - a / n: for two students, alpha .6 is .43, times .7.
     """
 
     waits = True
@@ -39,9 +44,10 @@ class BaseDistiller:
         return self.alpha.clone()
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
-        """All other students, equal shares."""
-        peers = [model for j, model in enumerate(self.students) if j != student]
-        return [(model, 1 / len(peers)) for model in peers]
+        """All other students, or all of them (`teacher`), with equal shares."""
+        everyone = self.config.teacher == "ensemble"
+        chosen = [model for j, model in enumerate(self.students) if everyone or j != student]
+        return [(model, 1 / len(chosen)) for model in chosen]
 
     def target(self, student: int, batch: Batch, dropout: bool) -> Target:
         """The share-weighted mean of the teachers' predictions."""
@@ -98,6 +104,24 @@ class LSMD(BaseDistiller):
             raise UserError(f"lsmd has {len(students)} students of {n_pairs} pairs, but the Auto-PMD run it reads has "
                             f"weights for {' x '.join(map(str, alphas.shape))}; give it the same samplers")  # fmt: skip
         self.alpha = alphas.double().clone()
+
+
+class EnsembleDistill(BaseDistiller):
+    """Offline distillation (ours): the mean of finished models teaches every student, with weight alpha (Eq. 4)."""
+
+    waits = False
+
+    def __init__(
+        self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, singles: Sequence[nn.Module]
+    ):
+        """singles: the finished models, which have the students' tokenizer; they are not trained here."""
+        super().__init__(students, n_pairs, config)
+        self.singles = list(singles)
+        self.alpha.fill_(config.alpha)
+
+    def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
+        """All finished models, equal shares."""
+        return [(model, 1 / len(self.singles)) for model in self.singles]
 
 
 class UniPMD(BaseDistiller):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 
+from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pmd_lite.disk import content
+from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import one_line
 from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
@@ -23,7 +28,7 @@ def translate_ids(
     """Translations of encoded source sentences of one pair, in their order.
 
     Args:
-        model: in eval mode.
+        model: in eval mode; also an `Ensemble`.
         sources: ids of each sentence, encoder tag and EOS included.
         limit: longest source and target in tokens; a longer source is cut, with a warning.
         budget: largest number of padded source tokens in a batch.
@@ -32,6 +37,29 @@ def translate_ids(
         model, sources, pair, tokenizer, limit=limit, budget=budget, beam=beam, length_penalty=length_penalty
     )
     return [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+
+
+def translate_texts(
+    model: Transformer, texts: Sequence[str], pair: str, tokenizer: Tokenizer, **options: Any
+) -> list[str]:
+    """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
+    rows = [i for i, text in enumerate(texts) if not is_blank(text)]
+    sources = [tokenizer.encode_src(texts[i].strip(), pair) for i in rows]
+    out = [""] * len(texts)
+    for i, text in zip(rows, translate_ids(model, sources, pair, tokenizer, **options), strict=True):
+        out[i] = text
+    return out
+
+
+def read_translations(file: Path) -> list[str]:
+    """The lines of RUN/translations/FILE. Raises UserError when the file is absent or not UTF-8."""
+    again = f"python -m pmd_lite evaluate {file.parent.parent}"
+    if not file.exists():
+        raise UserError(f"{file}: no translations yet: {again}")
+    try:
+        return content(file).decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: {error}. Translate again: {again}") from None
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:

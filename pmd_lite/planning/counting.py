@@ -23,11 +23,12 @@ from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.distillation.topk import TopKCache
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
-from pmd_lite.methods import Method, Resources, get_method, make_distiller, make_samplers, needed_runs
+from pmd_lite.methods import Method, Resources, get_method, make_distiller, make_samplers, needed_runs, single_methods
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.planning.stand_in import Facts
 from pmd_lite.sampling.schedule import batch_shares
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, PURPOSES, per_token
+from pmd_lite.training.dev import SAMPLE
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.trial import trial_sentences
 
@@ -233,7 +234,11 @@ class _Counter:
             kept = rollback and asked > 1 and worth_keeping(round(self.facts.batch[pair]), self.facts.vocabulary)
             effort.add(self._taught(student, pair, tokens, min(asked, 1) if rollback else asked, asked, kept))
         effort.steps += trials * math.ceil(sum(batches for _, batches in sets) / self.config.train.accumulate)
-        effort.add(self._dev_pass(trials))
+        if self.config.distill.resolved.decide_by == "chrf":
+            sample, whole = (sum(min(most, n) for n in self.facts.dev_sentences) for most in (SAMPLE, math.inf))
+            effort.add(Effort(sentences=trials * sample, multiply_adds=trials * sample / whole * self._dev()))
+        else:
+            effort.add(self._dev_pass(trials))
         return torch.ones(trials, self.n, dtype=torch.float64)
 
     def _trial_set(self, student: int) -> list[tuple[float, float]]:
@@ -282,6 +287,7 @@ def assumed_resources(n_pairs: int, students: int, config: Config) -> Resources:
     return Resources(
         plain_loss=torch.ones(n_pairs), bilingual_loss=torch.ones(n_pairs), similarity=torch.ones(n_pairs, n_pairs),
         teachers=[nn.Linear(1, 1) for _ in range(n_pairs)], teacher_scores=torch.zeros(n_pairs), teacher_cache=cached,
+        singles=[nn.Linear(1, 1) for _ in single_methods(config)],
         alphas=torch.full((students, n_pairs), 0.1),
     )  # fmt: skip
 
@@ -290,7 +296,8 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
     """The auxiliary runs of a method, and what each computes (see `pmd_lite.auxiliary.wanted`)."""
     needs = needed_runs(row.samplers, row.distiller, config)
     helpers = []
-    for need, method in (("plain", "tau=1"), ("auto-pmd", "auto-pmd")):
+    singles = [("singles", name) for name in single_methods(config)]
+    for need, method in (("plain", "tau=1"), ("auto-pmd", "auto-pmd"), *singles):
         if need in needs:
             helpers.append((method, count(facts, get_method(method), config)))
     if "bilingual" in needs:

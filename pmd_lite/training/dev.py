@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,14 +13,17 @@ from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.fused import projected_sums
-from pmd_lite.distillation.projection import output_of, token_states
-from pmd_lite.evaluation.bleu import corpus_bleu
+from pmd_lite.distillation.projection import chunks, output_of, project, token_states
+from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu
 from pmd_lite.evaluation.translation import search, shortened, text_of
 from pmd_lite.model.mode import in_mode
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import Tokens
 from pmd_lite.training.distributed import ALONE, Group
 from pmd_lite.training.learner import Learner
+
+SAMPLE = 100
+"""Dev sentences of each pair that decide a search with `decide_by="chrf"`."""
 
 
 def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float], rule: Best) -> float:
@@ -37,16 +41,30 @@ def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float],
     return float((smoothed * weight).sum() / weight.sum())
 
 
-def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: Group = ALONE) -> Tensor:
+def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, Any]:
+    """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
+
+    def value(line: Mapping[str, Any]) -> float:
+        tokens: Sequence[float] | None = line.get("dev_tokens")  # without them, there was no choice
+        return kept_by([line["dev_loss"], line["dev_smoothed"]], tokens or [], rule if tokens else "mean")
+
+    return min(lines, key=value)
+
+
+def dev_losses(
+    learner: Learner, batches: Sequence[Batch], n_pairs: int, group: Group = ALONE, errors: bool = False
+) -> Tensor:
     """Mean dev losses of one model.
 
     Args:
         batches: the whole dev set, on the learner's device; the ranks of `group` share the work.
-    Returns: [2, pair] float64 on the CPU, nats per target token: row 0 NLL, row 1 label-smoothed cross-entropy.
+        errors: whether to look at the model's first guess after each true prefix too.
+    Returns: [2, pair] float64 on the CPU, nats per target token: row 0 NLL, row 1 label-smoothed cross-entropy. With
+        `errors`, row 2 is the share of tokens whose guess is wrong, 1 - accuracy.
     It makes no gradient and draws no random number; the model keeps its mode.
     """
     model = learner.model
-    sums = torch.zeros(2, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
+    sums = torch.zeros(2 + errors, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
     sums = sums.to(learner.device)
     tokens = torch.zeros(n_pairs, dtype=torch.float64)
     with in_mode(model, False), torch.inference_mode(), learner.autocast():
@@ -55,16 +73,23 @@ def dev_losses(learner: Learner, batches: Sequence[Batch], n_pairs: int, group: 
             # fp32 also under autocast, because searches compare losses that differ by thousandths.
             hidden = token_states(model, batch.src, batch.trg_in, batch.keep).float()
             ce, _, nll = projected_sums(hidden, output_of(model), batch.gold, learner.config.optim.label_smoothing)
-            sums[:, batch.pair] += torch.stack((nll, ce))
+            wrong = torch.zeros_like(nll)
+            for rows in chunks(len(hidden), model.vocab_size) if errors else ():
+                space = hidden.new_empty(rows.stop - rows.start, model.vocab_size)  # autocast does not round into it
+                wrong += (project(hidden[rows], output_of(model), space).argmax(-1) != batch.gold[rows]).sum()
+            sums[:, batch.pair] += torch.stack((nll, ce, wrong)[: len(sums)])
     group.sum(sums)
     for batch in batches:
         tokens[batch.pair] += batch.tokens
     return sums.cpu().double() / tokens
 
 
-def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> tuple[Tensor, Tokens]:
-    """[pair] BLEU (0 to 100, float64, CPU) of greedy translations of the dev set, and the number of tokens computed.
+def greedy_score(
+    model: Transformer, encoded: EncodedCorpus, config: Config, metric: Literal["bleu", "chrf"] = "bleu"
+) -> tuple[Tensor, Tokens]:
+    """[pair] scores (0 to 100, float64, CPU) of greedy translations of the dev set, and the number of tokens computed.
 
+    chrF takes `SAMPLE` sentences of each pair, spread over its dev set, always the same ones.
     References are the decoded ids of the dev set, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
     The model keeps its mode. Raises MissingScorer when this machine lacks that tokenizer.
     Tokens: those that the encoder reads, and the inputs of the decoder: BOS or the forced prefix, and every token up to
@@ -74,11 +99,16 @@ def greedy_bleu(model: Transformer, encoded: EncodedCorpus, config: Config) -> t
     src_tokens = tokens = 0
     with in_mode(model, False):
         for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
-            sources = [split.src[i].tolist() for i in range(len(split))]
+            count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
+            rows = [i * len(split) // count for i in range(count)]
+            sources = [split.src[i].tolist() for i in rows]
             hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
             src_tokens += sum(len(shortened(ids, limit)) for ids in sources)
             tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
-            references = [tokenizer.decode(split.trg[i].tolist()) for i in range(len(split))]
+            references = [tokenizer.decode(split.trg[i].tolist()) for i in rows]
             texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
-            scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
+            if metric == "chrf":
+                scores.append(chrf_only(texts, references)[0])
+            else:
+                scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
     return torch.tensor(scores, dtype=torch.float64), Tokens(src_tokens, tokens)

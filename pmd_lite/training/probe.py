@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pmd_lite.config import DecideBy
 from pmd_lite.data.batching import Batch, Draw, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits
@@ -15,7 +16,7 @@ from pmd_lite.distillation.targets import worth_keeping
 from pmd_lite.interfaces import Clock, Target, TokenStats
 from pmd_lite.model.mode import in_mode
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD
-from pmd_lite.training.dev import dev_losses
+from pmd_lite.training.dev import dev_losses, greedy_score
 from pmd_lite.training.learner import Learner
 from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 from pmd_lite.training.snapshot import preserved_rng
@@ -52,7 +53,7 @@ class ModelProbe:
 
     def dev_loss(self, student: int) -> Tensor:
         """[pair] the dev loss by which this run decides (`decide_by`)."""
-        return self._decisive(self.losses(student)).clone()
+        return self.losses(student)[int(self._by == "smoothed")].clone()
 
     def dev_score(self, student: int) -> Tensor:
         """[pair] BLEU of greedy translations of the dev set; computed at most once per update of the student."""
@@ -73,9 +74,6 @@ class ModelProbe:
         def teach(batch: Batch) -> Target:  # no dropout: in the released code too, a trial's teacher is in eval mode
             return trainer.target(student, batch, dropout=False)
 
-        def score(trained: Learner) -> Tensor:
-            return self._decisive(self._score(trained, "trial"))
-
         for batch in batches:
             trainer.cost.add("trial", learner.model, batch, FORWARD_AND_BACKWARD * len(alphas))
             taught = int((alphas[:, batch.pair] > 0).sum())  # trials that need the teachers
@@ -85,7 +83,7 @@ class ModelProbe:
             trainer.count_teaching("trial", student, batch, passes, taught, kept)
         with preserved_rng():
             salt = derive_seed(self.clock.step, student)
-            results = run(learner, alphas, batches, teach, trainer.distiller, score, salt)
+            results = run(learner, alphas, batches, teach, trainer.distiller, self._verdict, salt)
         if not bundle.rollback:
             self._losses.pop(student, None)
             self._scores.pop(student, None)
@@ -136,10 +134,25 @@ class ModelProbe:
     def _score(self, learner: Learner, purpose: str) -> Tensor:
         for batch in self._trainer.dev:
             self._trainer.cost.add(purpose, learner.model, batch)
-        return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs), self._trainer.group)
+        errors = purpose == "trial" and self._by == "accuracy"
+        return dev_losses(learner, self._trainer.dev, len(self._trainer.encoded.pairs), self._trainer.group, errors)
 
-    def _decisive(self, losses: Tensor) -> Tensor:
-        return losses[0 if self._trainer.config.distill.resolved.decide_by == "nll" else 1]
+    @property
+    def _by(self) -> DecideBy:
+        return self._trainer.config.distill.resolved.decide_by
+
+    def _verdict(self, trained: Learner) -> Tensor:
+        """[pair] what a search compares after a trial: the lowest is the best, inf and NaN are never chosen."""
+        if self._by != "chrf":
+            losses = self._score(trained, "trial")
+            accurate = self._by == "accuracy"
+            return losses[2].where(losses[0].isfinite(), torch.inf) if accurate else losses[int(self._by == "smoothed")]
+        try:
+            chrf, computed = greedy_score(trained.model, self._trainer.encoded, self._trainer.config, "chrf")
+        except ValueError:  # weights that are not finite translate nothing
+            return torch.full((len(self._trainer.encoded.pairs),), torch.inf, dtype=torch.float64)
+        self._trainer.cost.add("trial", trained.model, computed)
+        return 100 - chrf
 
     def _trial_set(self, student: int) -> list[Batch]:
         trainer, config = self._trainer, self._trainer.config

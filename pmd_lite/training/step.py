@@ -25,7 +25,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, MakeDistiller, Sampler, Target
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.cost import FORWARD, FORWARD_AND_BACKWARD, Cost, Tokens
-from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.dev import greedy_score
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.learner import check_compiler, pick_device
 from pmd_lite.training.precision import Precision
@@ -165,7 +165,7 @@ class Algorithm1:
 
     def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
         """[pair] BLEU of a model's greedy translations of the dev set, float64, and the number of tokens computed."""
-        return greedy_bleu(model, self.encoded, self.config)
+        return greedy_score(model, self.encoded, self.config)
 
     def count_teaching(
         self, purpose: str, student: int, batch: Batch | Draw, passes: int, listeners: int, kept: bool = False

@@ -84,7 +84,7 @@ def expected(run: Run, student: int) -> list[dict[str, Any]]:
         shift = {"keep": 0.0, "up": mu, "down": -mu}
         clip, start, trials = distill.resolved.alpha_clip, alphas, {}
         for action in order:
-            trials[action] = [up_to(min(a, clip), shift[action]) for a in start]
+            trials[action] = [min(up_to(min(a, clip), shift[action]), distill.alpha_max) for a in start]
             if clip < 1:  # as released: the weights themselves go there and back
                 start = [up_to(min(a, clip), -shift[action]) for a in trials[action]]
         before = [min(a, clip) for a in start]
@@ -96,7 +96,7 @@ def expected(run: Run, student: int) -> list[dict[str, Any]]:
         if run.method.name == "dynamic-md":
             sums = [sum(row) for row in line["results"]]
             taken = [order[sums.index(min(sums))]] * len(run.pairs)
-        alphas = [up_to(a, shift[action]) for a, action in zip(before, taken, strict=True)]
+        alphas = [min(up_to(a, shift[action]), distill.alpha_max) for a, action in zip(before, taken, strict=True)]
         found.append({**line, "before": before, "best": best, "taken": taken, "after": alphas, "trials": trials,
                       "results": dict(zip(order, line["results"], strict=True))})  # fmt: skip
     return found
@@ -181,14 +181,15 @@ def test_a_real_run_is_replayed(trained: Run) -> None:
 
 
 @given(seed=st.integers(0, 10**6), pairs=st.integers(2, 6), ties=st.sampled_from(["keep", "up"]),
-       method=st.sampled_from(["auto-pmd", "dynamic-md"]), clip=st.sampled_from([1.0, 0.3]))  # fmt: skip
+       method=st.sampled_from(["auto-pmd", "dynamic-md"]),
+       limit=st.sampled_from([{}, {"alpha_clip": 0.3}, {"alpha_max": 0.3}]))  # fmt: skip
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_results_are_replayed(
-    tiny_corpus: Corpus, tmp_path: Path, seed: int, pairs: int, ties: str, method: str, clip: float
+    tiny_corpus: Corpus, tmp_path: Path, seed: int, pairs: int, ties: str, method: str, limit: dict[str, float]
 ) -> None:
     rng = np.random.default_rng(seed)
     corpus = tiny_corpus.only(tiny_corpus.pairs[:pairs])
-    run = logged(tmp_path, corpus, some_results(rng, 4, 2, pairs), method=method, ties=ties, alpha_clip=clip)
+    run = logged(tmp_path, corpus, some_results(rng, 4, 2, pairs), method=method, ties=ties, **limit)
     assert_log_is_right(run)
 
 

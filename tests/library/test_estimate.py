@@ -49,6 +49,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "taught all the time": ("bi-pmd", {"start": 0.4}),
     "searches": ("auto-pmd", {}),
     "searches that end early": ("auto-pmd", {"update_every": 7, "step_size": "early_stop", "start": 0.2}),
+    "searches by chrf": ("auto-pmd", {"decide_by": "chrf", "teacher": "ensemble"}),
     "no rollback": ("auto-pmd", {"fidelity": "released", "start": 0.0, "accumulate": 2}),
     "gradients": ("multidds-s", {}),
     "uncertainty": ("multiuat", {}),
@@ -71,10 +72,10 @@ def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, m
     assert (work.searches > 0) == (method == "auto-pmd")
 
 
-@pytest.mark.parametrize("method", ["uni-pmd", "lssd", "multi-distill", "ccl-m", "chi-ibr", "lsmd"])
+@pytest.mark.parametrize("method", ["uni-pmd", "lssd", "multi-distill", "ccl-m", "chi-ibr", "lsmd", "ensemble-distill"])
 def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_corpus: Corpus) -> None:
     work = counted(tiny_corpus, method, **{**LONG, "steps": 100})  # long enough for LSSD to have teachers
-    needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1}.get(method, 0)
+    needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1, "ensemble-distill": 2}.get(method, 0)
     assert len(work.helpers) == needs and (work.efforts["auxiliary"].multiply_adds > 0) == (needs > 0)
     assert (work.cost["teacher"] > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
 

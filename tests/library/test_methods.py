@@ -12,7 +12,7 @@ from pmd_lite.config import DistillConfig, preset
 from pmd_lite.distillation.auto import AutoPMD, DynamicMD
 from pmd_lite.distillation.lssd import LSSD
 from pmd_lite.distillation.multi_distill import MultiDistill
-from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, NoDistillation, UniPMD
+from pmd_lite.distillation.mutual import LSMD, BaseDistiller, BiPMD, EnsembleDistill, NoDistillation, UniPMD
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Sampler
 from pmd_lite.methods import (
@@ -38,7 +38,8 @@ SIZES = [5000, 800, 60]
 CONFIG = preset("toy", tau=3.0)
 FOUND = Resources(
     plain_loss=torch.tensor([1.0, 2.0, 3.0]), bilingual_loss=torch.zeros(3), similarity=torch.ones(3, 3),
-    teachers=[nn.Linear(1, 1) for _ in SIZES], teacher_scores=torch.zeros(3), alphas=torch.full((2, 3), 0.3),
+    teachers=[nn.Linear(1, 1) for _ in SIZES], teacher_scores=torch.zeros(3),
+    singles=[nn.Linear(1, 1), nn.Linear(1, 1)], alphas=torch.full((2, 3), 0.3),
 )  # fmt: skip
 # What each method is, said a second time: temperatures of its students (None: the config's), and what distils.
 EXPECTED: dict[str, tuple[list[float | None], type[BaseDistiller]]] = {
@@ -55,6 +56,7 @@ EXPECTED: dict[str, tuple[list[float | None], type[BaseDistiller]]] = {
     "lssd-selective": ([1], LSSD),
     "lssd-whole": ([1], LSSD),
     "multi-distill": ([1], MultiDistill),
+    "ensemble-distill": ([1], EnsembleDistill),
 }
 LEARNT: dict[str, type] = {
     "unimax": UniMaxSampler, "cooldown": CooldownSampler, "order-matters": OrderMattersSampler,
@@ -115,7 +117,8 @@ def test_auxiliary_runs_follow_from_samplers_and_distiller() -> None:
         row = get_method(name, samplers)
         return needed_runs(row.samplers, row.distiller, preset("toy", **changes))
 
-    expected = {"chi-ibr": ("plain",), "ccl-m": ("bilingual",), "multi-distill": ("bilingual",), "lsmd": ("auto-pmd",)}
+    expected = {"chi-ibr": ("plain",), "ccl-m": ("bilingual",), "multi-distill": ("bilingual",), "lsmd": ("auto-pmd",),
+                "ensemble-distill": ("singles",)}  # fmt: skip
     assert {name: found for name in METHODS if (found := wanted(name))} == expected
     assert all((METHODS[name].auxiliary == "none") == (name not in expected) for name in METHODS)
     assert wanted("auto-pmd", ["tau=1", "chi-ibr"]) == ("plain",), "whichever student samples so"

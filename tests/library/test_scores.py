@@ -31,7 +31,7 @@ from pmd_lite.evaluation.tokenizers import MissingScorer, check_scorers, tokeniz
 from pmd_lite.methods import decides_by_bleu, get_method
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.run import Run
-from pmd_lite.training.dev import greedy_bleu
+from pmd_lite.training.dev import greedy_score
 from tests.conftest import TINY
 
 # FLORES-200's languages (README of facebookresearch/flores), codes as there: a list that is independent of ours.
@@ -181,7 +181,7 @@ def test_dev_bleu_uses_the_tokenizer_of_the_run(tiny_encoded: Any, monkeypatch: 
     monkeypatch.setattr("pmd_lite.training.dev.corpus_bleu", spy)
     config = pmd.preset("toy", **{**TINY, "tokenize": "char"})
     model = Transformer(tiny_encoded.tokenizer.vocab_size, **asdict(config.model), pad=PAD)
-    greedy_bleu(model, tiny_encoded, config)
+    greedy_score(model, tiny_encoded, config)
     assert asked == ["char"] * len(tiny_encoded.pairs)
 
 

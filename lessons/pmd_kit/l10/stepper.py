@@ -127,7 +127,7 @@ def search_stepper(run: Run | str | Path, student: int = 0) -> ipw.VBox:
 
 def _replay(lines: Sequence[Mapping[str, Any]], distill: DistillConfig, where: str) -> list[Search]:
     """The searches of one student from its log, with the weights before each. Raises UserError when the two clash."""
-    clip = distill.resolved.alpha_clip
+    clip, most = distill.resolved.alpha_clip, float(logit(torch.tensor(distill.alpha_max, dtype=torch.float64)))
     logits = logit(torch.full((len(lines[0]["alpha"]),), distill.alpha0, dtype=torch.float64))
     found = []
     for line in lines:
@@ -135,7 +135,8 @@ def _replay(lines: Sequence[Mapping[str, Any]], distill: DistillConfig, where: s
         tried, before = lossy_trials(logits, order, mu, clip) if clip < 1 else (
             torch.stack([act(logits, action, mu) for action in order]), logits
         )  # fmt: skip
-        logits = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)])
+        tried = tried.clamp(max=most)
+        logits = torch.stack([act(x, action, mu) for x, action in zip(before, actions, strict=True)]).clamp(max=most)
         after = torch.tensor(line["alpha"], dtype=torch.float64)
         if not torch.allclose(torch.sigmoid(logits), after, rtol=0, atol=_SAME):
             raise UserError(f"{where}: the search at step {line['step']} does not lead from the weights before it to "

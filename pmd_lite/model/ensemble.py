@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,20 +12,17 @@ from pmd_lite.errors import UserError
 from pmd_lite.model.transformer import DecoderState, Transformer
 
 
-@dataclass
-class EnsembleState:
+class EnsembleState(list[DecoderState]):
     """The members' decoder states; they select rows and sentences together."""
 
-    members: list[DecoderState]
-
     def select_rows(self, rows: Tensor) -> None:
-        """As `DecoderState.select_rows`, for every member."""
-        for state in self.members:
+        """As `DecoderState.select_rows`."""
+        for state in self:
             state.select_rows(rows)
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """As `DecoderState.select_sentences`, for every member."""
-        for state in self.members:
+        """As `DecoderState.select_sentences`."""
+        for state in self:
             state.select_sentences(sentences)
 
 
@@ -54,11 +50,11 @@ class Ensemble(nn.Module):
 
     def start(self, memory: Sequence[Tensor], src: Tensor) -> EnsembleState:
         """Every member's state before the first token."""
-        return EnsembleState([m.start(states, src) for m, states in zip(self.members, memory, strict=True)])
+        return EnsembleState(m.start(states, src) for m, states in zip(self.members, memory, strict=True))
 
     def decode(self, trg_in: Tensor, state: EnsembleState) -> Tensor:
         """trg_in [rows, length] -> the members' last states, concatenated [rows, length, d_1 + d_2 + ...]."""
-        return torch.cat([m.decode(trg_in, s) for m, s in zip(self.members, state.members, strict=True)], dim=-1)
+        return torch.cat([m.decode(trg_in, s) for m, s in zip(self.members, state, strict=True)], dim=-1)
 
     def hidden(self, src: Tensor, trg_in: Tensor) -> Tensor:
         """src [batch, src_len], trg_in [batch, trg_len] -> [batch, trg_len, d_1 + d_2 + ...]."""
@@ -70,7 +66,3 @@ class Ensemble(nn.Module):
         logps = [m.project(part).log_softmax(-1, dtype=torch.promote_types(part.dtype, torch.float32))
                  for m, part in parts]  # fmt: skip
         return torch.stack(logps).logsumexp(0) - math.log(len(logps))
-
-    def forward(self, src: Tensor, trg_in: Tensor) -> Tensor:
-        """src [batch, src_len], trg_in [batch, trg_len] -> log-probabilities [batch, trg_len, vocab]."""
-        return self.project(self.hidden(src, trg_in))
