@@ -493,7 +493,7 @@ alphas.grid("bi-pmd", "bleu")
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Read `model_1` from left to right: the columns of `tur` and `ron` should turn to the colour of gain, those
 # of `fra` and `deu` to the colour of loss. If the best value for one is the worst for the other, a single $\alpha$ has to be
-# a compromise. BLEU follows the loss on some pairs only; a cell smaller than its spread is no evidence.
+# a compromise. BLEU follows the loss on some pairs only; a cell smaller than its spread is not evidence.
 # <!-- END ANSWER -->
 
 # %% tags=["widget"]

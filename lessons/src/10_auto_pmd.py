@@ -549,7 +549,7 @@ Table(columns, rows, best=None, digits=1)
 # - *Ours.* Is Auto-PMD above Dynamic-MD by more than the ±, and on which pairs? Is it above LSMD?
 #
 # <!-- BEGIN ANSWER -->
-# **Our answer.** Take the difference of two rows and compare it with the larger ±. A difference below it is no finding. If
+# **Our answer.** Take the difference of two rows and compare it with the larger ±. A difference below it is not a finding. If
 # no row passes, our world supports the paper's own numbers: a separate choice for each pair brings little.
 # <!-- END ANSWER -->
 

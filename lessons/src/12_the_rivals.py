@@ -79,7 +79,7 @@ print(unimax_probabilities([1000, 100, 10], budget=600, cap=4) * 600)
 # <details><summary>Hint</summary>
 #
 # Begin with the smallest pair. Divide what is left by the number of pairs that are still waiting. If this is more than the
-# cap times the size, the pair gets only its cap; the rest goes on to the larger pairs.
+# cap times the size, the pair gets only its cap. The rest is left for the larger pairs.
 #
 # </details>
 

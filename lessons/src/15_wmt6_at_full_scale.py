@@ -503,7 +503,7 @@ paper_tables.per_language("wmt6", "o2m")
 #
 # <details><summary>B. Whether text or program was followed where they differ.</summary>
 #
-# Right. They differ in many places, and each can move a score. Without this, nobody can compare.
+# Right. They differ in many places, and each can move a score. Without this, a reader cannot compare.
 #
 # </details>
 #
