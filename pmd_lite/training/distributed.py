@@ -23,6 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from pmd_lite.config import LEAST_TOKENS, Config
 from pmd_lite.errors import UserError, waiting
@@ -157,7 +158,7 @@ def joined(device: str = "auto") -> Iterator[Group]:
     try:
         with waiting(f"the other {size - 1} of {size} processes (WORLD_SIZE={size}, RANK={rank}). If torchrun did not "
                      "start this process, stop it and unset both variables"):  # fmt: skip
-            store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=_TO_MEET))
+            store, _, _ = next(rendezvous("env://", rank, size, timeout=_TO_MEET))
             dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
