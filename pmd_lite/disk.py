@@ -71,6 +71,8 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
             part.mkdir(parents=True)
             yield part
             for path in (*part.rglob("*"), part):  # the name must not reach the disk before the content
+                if path.is_file():  # safetensors and others let only the owner read, whatever the umask
+                    path.chmod(part.stat().st_mode & 0o666)
                 sync(path)
             if replace and out.exists():
                 out.rename(old)

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from pmd_lite.config import LEAST_TOKENS, Config
 from pmd_lite.errors import UserError, reason, waiting
@@ -168,7 +169,7 @@ def joined(device: str = "auto") -> Iterator[Group]:
             if STORE in os.environ:
                 store: Any = torch.distributed.FileStore(os.environ[STORE], size)  # type: ignore[attr-defined]
             else:
-                store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=_TO_MEET))  # type: ignore[attr-defined]
+                store, _, _ = next(rendezvous("env://", rank, size, timeout=_TO_MEET))
             dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:

@@ -21,7 +21,7 @@ from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus, write_corpus
 from pmd_lite.data.tokenizer import Tokenizer
-from pmd_lite.disk import place
+from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.run import Run
@@ -143,6 +143,20 @@ def test_every_file_of_a_run_has_the_rights_that_the_umask_leaves(
     files = [file for file in (tmp_path / "r").rglob("*") if file.is_file()]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666 & ~umask}
     assert any(file.suffix == ".safetensors" for file in files)
+
+
+def test_so_has_every_file_of_a_new_directory(tmp_path: Path) -> None:
+    """What other libraries write into it too: an export for transformers, an imported checkpoint."""
+    before = os.umask(0o027)
+    try:
+        with new_directory(tmp_path / "d") as part:
+            (part / "tokenizer").mkdir()
+            for file in (part / "model.safetensors", part / "tokenizer" / "joint.spm"):
+                file.touch(0o600)
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "d").rglob("*") if path.is_file()}
+    assert modes == {0o640}
 
 
 @pytest.mark.parametrize("words", [["show", "RUN", "--figures"], ["evaluate", "RUN", "--corpus", "toy"]])
