@@ -45,8 +45,9 @@ def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, An
     """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
 
     def value(line: Mapping[str, Any]) -> float:
-        tokens: Sequence[float] | None = line.get("dev_tokens")  # without them, there was no choice
-        return kept_by([line["dev_loss"], line["dev_smoothed"]], tokens or [], rule if tokens else "mean")
+        losses = [line["dev_loss"], line["dev_smoothed"]]
+        known = "dev_tokens" in line  # an older run had no choice
+        return kept_by(losses, line["dev_tokens"], rule) if known else kept_by(losses, [], "mean")
 
     return min(lines, key=value)
 
