@@ -33,7 +33,7 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
-MOST_LINES = 14_560  # of pmd_lite
+MOST_LINES = 14_559  # of pmd_lite
 
 
 def sources() -> dict[str, str]:
