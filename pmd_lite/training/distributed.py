@@ -15,6 +15,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -34,8 +36,7 @@ STORE = "PMD_LITE_STORE"
 """Variable with the file in which ranks of one machine find each other; without it, the address that torchrun sets."""
 _PATIENCE = timedelta(days=1)
 """How long a rank waits for rank 0 to prepare data. If a rank dies, the launcher notices it long before."""
-_TO_MEET = timedelta(minutes=15)
-"""How long the ranks wait for one another when they start: one of them may read its corpus from a slower disk."""
+_TO_MEET = timedelta(minutes=15)  # how long the ranks wait for one another at the start: one may have a slower disk
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
 
 
@@ -158,11 +159,11 @@ def joined(device: str = "auto") -> Iterator[Group]:
     cuda = device in ("auto", "cuda") and torch.cuda.is_available()
     if cuda:
         if local >= torch.cuda.device_count():
-            raise UserError(
-                f"rank {local} of this machine has no GPU of its own: there are {torch.cuda.device_count()}. Start one "
-                "process per GPU, or give --device cpu"
-            )
+            raise UserError(f"rank {local} of this machine has no GPU of its own: there are {torch.cuda.device_count()}. "
+                            "Start one process per GPU, or give --device cpu")  # fmt: skip
         torch.cuda.set_device(local)
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL) if main else None  # PyTorch would not let Ctrl-C through
     try:
         with waiting(f"the other {size - 1} of {size} processes (WORLD_SIZE={size}, RANK={rank}). If torchrun did not "
                      "start this process, stop it and unset both variables"):  # fmt: skip
@@ -175,6 +176,9 @@ def joined(device: str = "auto") -> Iterator[Group]:
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "
                         "MASTER_ADDR and the network, then start all of them again") from None  # fmt: skip
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
     _current = Group(rank, size, local, control)
     try:
         yield _current
