@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -47,6 +48,10 @@ class Run:
         self.pairs: list[str] = self.corpus["pairs"]
         self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
         self.labels = student_labels(self.method, self.config.tau)
+
+    def _repr_html_(self) -> str:
+        scored = (self.path / "scores.json").exists()
+        return f"<p>{html.escape(repr(self))}</p>" + (self.table().to_html() if scored else "")
 
     def __repr__(self) -> str:
         state = "finished" if self.dir.finished else "unfinished"
@@ -230,7 +235,7 @@ class Run:
 
     def evaluate(
         self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
-        tokenize: Tokenize | None = None,
+        tokenize: Tokenize | None = None, metrics: Sequence[Metric] = (),
     ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
@@ -239,6 +244,7 @@ class Run:
 
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
+            metrics: BLEU and chrF are always counted; "ter" adds TER, which is slow.
         Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
         Raises: UserError on another corpus.
         """
@@ -249,22 +255,25 @@ class Run:
                 sources = [src for src, _ in getattr(corpus, split)[pair]]
                 self._write_lines(f"{split}.model_{student + 1}.{pair}",
                                   self.translate(sources, pair, student, beam, model))  # fmt: skip
-        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize)
+        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize, metrics)
 
-    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
-        """Score the stored test translations again, such as with another tokenizer; writes scores.json.
+    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
+        """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
 
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self._check_corpus(corpus)
-        return self._score(corpus, "test", self._scored.get("beam", self.config.train.beam), tokenize or self.tokenize)
+        beam = self._scored.get("beam", self.config.train.beam)
+        return self._score(corpus, "test", beam, tokenize or self.tokenize, metrics)
 
     def _check_corpus(self, corpus: Corpus) -> None:
         if list(corpus.pairs) != self.pairs or corpus.fingerprint != self.corpus["fingerprint"]:
             raise UserError(f"{self.path} was trained on another corpus than {corpus.name} (names or texts differ); "
                             "load the one named in its config.json")  # fmt: skip
 
-    def _score(self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize) -> Scores:
+    def _score(
+        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, metrics: Sequence[Metric]
+    ) -> Scores:
         scores: Scores = {f"model_{student + 1}": {} for student in range(len(self.labels))}
         for pair in self.pairs:
             text = getattr(corpus, split)[pair]
@@ -272,7 +281,7 @@ class Run:
             self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
             self._write_lines(f"{split}.ref.{pair}", references)
             for student, of in enumerate(scores.values()):
-                of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)
+                of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize, metrics)
         if split == "test":
             write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
         return scores

@@ -31,16 +31,10 @@ SCRIPTS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
 
 def data(
     name: Annotated[Positional[str], arg(metavar="NAME")],
-    inputs: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE ...")] = (),
-    out: Path | None = None,
-    seed: int = 0,
-    direction: Literal["m2o", "o2m"] = "m2o",
-    source: Path | None = None,
-    scale: float = 1.0,
-    pairs: tuple[str, ...] = (),
-    html: Path | None = None,
-    overwrite: bool = False,
-) -> None:
+    inputs: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE ...")] = (), out: Path | None = None,
+    seed: int = 0, direction: Literal["m2o", "o2m"] = "m2o", source: Path | None = None, scale: float = 1.0,
+    pairs: tuple[str, ...] = (), html: Path | None = None, overwrite: bool = False,
+) -> None:  # fmt: skip
     """Build a corpus directory, or describe one.
 
     These work without network: longtail, toy, hard (invented languages), catalogs6 (six real languages from installed

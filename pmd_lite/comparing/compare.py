@@ -33,20 +33,11 @@ Equal = Literal["tokens", "compute"]
 
 
 def compare(
-    corpus: str | Path = "longtail",
-    methods: Sequence[str] = tuple(METHODS),
-    seeds: Sequence[int] = (1, 2, 3),
-    preset_name: str = "toy",
-    *,
-    out: str | Path,
-    equal: Equal = "tokens",
-    reference: str = "",
-    workers: int | None = None,
-    corpus_options: dict[str, Any] | None = None,
-    init: str | Path | None = None,
-    show: bool = True,
-    **overrides: Any,
-) -> Comparison:
+    corpus: str | Path = "longtail", methods: Sequence[str] = tuple(METHODS), seeds: Sequence[int] = (1, 2, 3),
+    preset_name: str = "toy", *, out: str | Path, equal: Equal = "tokens", reference: str = "",
+    workers: int | None = None, corpus_options: dict[str, Any] | None = None, init: str | Path | None = None,
+    show: bool = True, **overrides: Any,
+) -> Comparison:  # fmt: skip
     """Train every method with every seed, then write tables and figures into `out`.
 
     Args:

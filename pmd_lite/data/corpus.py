@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import html
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,6 +68,13 @@ class Corpus:
         lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    def _repr_html_(self) -> str:
+        counts = [[pair, *(f"{len(getattr(self, split)[pair]):,}" for split in SPLITS)] for pair in self.pairs]
+        rows = "".join(
+            f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in [[html.escape(self.name), *SPLITS], *counts]
+        )
+        return f"<table>{rows}</table><p>{html.escape(self.source)} ({html.escape(self.licence)})</p>"
+
     def reversed(self) -> Corpus:
         """Every pair with sides swapped: one-to-many from many-to-one. The text is shared, not copied."""
         train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
@@ -83,15 +91,9 @@ class Corpus:
 
     @classmethod
     def from_texts(
-        cls,
-        name: str,
-        texts: RawTexts,
-        *,
-        licence: str = "unknown",
-        source: str = "unknown",
-        strict: bool = True,
+        cls, name: str, texts: RawTexts, *, licence: str = "unknown", source: str = "unknown", strict: bool = True,
         allow_leakage: bool = False,
-    ) -> Corpus:
+    ) -> Corpus:  # fmt: skip
         """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
 
         The same checks as for files, and the same UserErrors; options as in `load_corpus`.
@@ -146,14 +148,9 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
 
 
 def write_corpus(
-    corpus: Corpus | RawTexts,
-    out_dir: str | Path,
-    *,
-    name: str | None = None,
-    licence: str | None = None,
-    source: str | None = None,
-    overwrite: bool = False,
-) -> Path:
+    corpus: Corpus | RawTexts, out_dir: str | Path, *, name: str | None = None, licence: str | None = None,
+    source: str | None = None, overwrite: bool = False,
+) -> Path:  # fmt: skip
     """Write .tsv files and corpus.json into the directory `out_dir`, which appears whole or not at all.
 
     This replaces an existing directory: always if it has the same text, only with `overwrite` if it has another corpus,

@@ -52,7 +52,8 @@ def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
             rows.append([label, *(None if math.isnan(number) else number for number in numbers)])
     columns = ["model", *runs[0].pairs, "mean", "HRL", "LRL"]
     caption = f"Test {METRICS[metric]} (sacreBLEU). HRL, LRL: means of the larger and smaller pairs"
-    return Table(columns, rows, digits=1, caption=caption + (_notes(runs) if metric == "bleu" else ""))
+    notes = _notes(runs) if metric == "bleu" else ""
+    return Table(columns, rows, "min" if metric == "ter" else "max", digits=1, caption=caption + notes)
 
 
 def _notes(runs: Sequence[Scored]) -> str:

@@ -124,21 +124,11 @@ class Estimate:
 
 
 def estimate(
-    corpus: Corpus | str | Path | None = None,
-    method: str = "auto-pmd",
-    preset_name: str | Config = "toy",
-    *,
-    samplers: Sequence[str] | None = None,
-    tokenizer: str | Path | None = None,
-    init: str | Path | None = None,
-    processes: int = 1,
-    sizes: Mapping[str, int] | None = None,
-    mean_tokens: float = MEAN_TOKENS,
-    held_out: int = 2000,
-    tokens_per_second: float | None = None,
-    seconds: float = 10.0,
-    **overrides: Any,
-) -> Estimate:
+    corpus: Corpus | str | Path | None = None, method: str = "auto-pmd", preset_name: str | Config = "toy", *,
+    samplers: Sequence[str] | None = None, tokenizer: str | Path | None = None, init: str | Path | None = None,
+    processes: int = 1, sizes: Mapping[str, int] | None = None, mean_tokens: float = MEAN_TOKENS,
+    held_out: int = 2000, tokens_per_second: float | None = None, seconds: float = 10.0, **overrides: Any,
+) -> Estimate:  # fmt: skip
     """Hours, memory and disk of a run: this measures a few steps of it, and counts the rest.
 
     Args:
