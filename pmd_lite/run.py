@@ -116,19 +116,13 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Multiply-adds up to the last evaluation, by purpose (see `training.cost`).
-
-        Raises UserError for a run of an older version, which counted in another unit.
-        """
+        """Multiply-adds up to the last evaluation, by purpose (`training.cost`). UserError for a run of older units."""
         lines = self.lines("eval")
         return self._multiply_adds(lines[-1]) if lines else {}
 
     @property
     def finished(self) -> dict[str, Any]:
-        """How the run ended: reason, step, seconds, multiply_adds by purpose, parameters of one student.
-
-        Raises UserError while the run is unfinished.
-        """
+        """Of its end: reason, step, seconds, multiply_adds by purpose, parameters of a student. UserError before it."""
         shape = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}}
         return read_json(self.path / "finished.json", shape)
 
@@ -161,14 +155,9 @@ class Run:
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
         """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
-        rule = self.config.distill.resolved.best
-
-        def value(line: dict[str, Any]) -> float:
-            if "dev_tokens" not in line:  # an older run: there was no choice
-                return kept_by([line["dev_loss"], line["dev_smoothed"]], [], "mean")
-            return kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule)
-
-        kept = min(self._evaluated(student), key=value)
+        lines = self._evaluated(student)
+        rule = self.config.distill.resolved.best if "dev_tokens" in lines[0] else "mean"  # older runs had no choice
+        kept = min(lines, key=lambda x: kept_by([x["dev_loss"], x["dev_smoothed"]], x.get("dev_tokens", []), rule))
         return dict(zip(self.pairs, kept["dev_loss"], strict=True))
 
     # ---- models

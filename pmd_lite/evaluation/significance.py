@@ -82,11 +82,9 @@ def bleu_of(stats_sum: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.fl
 
 
 def paired_bootstrap(
-    base: Sequence[Sequence[SentenceStats]],
-    other: Sequence[Sequence[SentenceStats]],
-    n: int = 1000,
+    base: Sequence[Sequence[SentenceStats]], other: Sequence[Sequence[SentenceStats]], n: int = 1000,
     seed: int = 12345,
-) -> Difference:
+) -> Difference:  # fmt: skip
     """Difference in mean test BLEU, `other` minus `base`, with an interval and a p-value from n resamples.
 
     base[s][p], other[s][p]: statistics of pair p in the model of seed s. The two systems must have the same seeds, in

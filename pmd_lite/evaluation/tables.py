@@ -127,13 +127,10 @@ class Table:
 
     def _values(self) -> list[list[Any]]:
         """Column names, then the rows, with two columns in place of one that holds a Spread."""
-        spread = [any(isinstance(row[c], Spread) for row in self.rows) for c in range(len(self.columns))]
-        grid = [[Spread(name, f"{name} ±", 0) for name in self.columns], *self.rows]  # type: ignore[arg-type]
-        values: list[list[Any]] = []
-        for row in grid:
-            two = [(cell.mean, cell.spread) if isinstance(cell, Spread) else (cell, None) for cell in row]
-            values.append([x for both, wide in zip(two, spread, strict=True) for x in both[: 1 + wide]])
-        return values
+        wide = [any(isinstance(row[c], Spread) for row in self.rows) for c in range(len(self.columns))]
+        rows = [[(x.mean, x.spread) if isinstance(x, Spread) else (x, None) for x in row] for row in self.rows]
+        both = [[(name, f"{name} ±") for name in self.columns], *rows]
+        return [[x for cell, two in zip(row, wide, strict=True) for x in cell[: 1 + two]] for row in both]
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -16,16 +16,9 @@ LENGTHS = 16
 
 
 def translate_ids(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    pair: str,
-    tokenizer: Tokenizer,
-    *,
-    limit: int,
-    budget: int,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-) -> list[str]:
+    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
+    budget: int, beam: int = 1, length_penalty: float = 1.0,
+) -> list[str]:  # fmt: skip
     """Translations of encoded source sentences of one pair, in their order.
 
     Args:
@@ -51,16 +44,9 @@ def shortened(ids: Sequence[int], limit: int) -> list[int]:
 
 
 def search(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    pair: str,
-    tokenizer: Tokenizer,
-    *,
-    limit: int,
-    budget: int,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-) -> list[Hypothesis]:
+    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
+    budget: int, beam: int = 1, length_penalty: float = 1.0,
+) -> list[Hypothesis]:  # fmt: skip
     """The best hypothesis for each sentence; arguments as in `translate_ids`."""
     if cut := sum(len(ids) > limit for ids in sources):
         warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "

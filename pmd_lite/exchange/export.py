@@ -166,10 +166,7 @@ def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
         (out / f"{key}.spm").write_bytes(model)
     rows = {}
     for pair in trained.pairs:
-        rows[pair] = (
-            f"{tokenizer.key(pair, 'src')}.spm",
-            names[tokenizer.encoder_tag(pair)],
-            [names[i] for i in tokenizer.prefix(pair)],
-        )
+        first = [names[i] for i in tokenizer.prefix(pair)]
+        rows[pair] = (f"{tokenizer.key(pair, 'src')}.spm", names[tokenizer.encoder_tag(pair)], first)
     never = [names[token] for token in _never(tokenizer)]
     return {"pairs": _table(rows), "never": json.dumps(never, ensure_ascii=False)}

@@ -39,13 +39,9 @@ MOST_POINTS = len(COLOURS) * len(MARKERS)
 
 
 def frontier_many(
-    points: Mapping[str, Sequence[XY]],
-    *,
-    alt: str,
-    baseline: str | None = "tau=1",
-    highlight: Sequence[str] = (),
+    points: Mapping[str, Sequence[XY]], *, alt: str, baseline: str | None = "tau=1", highlight: Sequence[str] = (),
     metric: str = "BLEU",
-) -> LessonFigure:
+) -> LessonFigure:  # fmt: skip
     """Many systems on the plane (LRL BLEU, HRL BLEU), or that of another metric: up and to the right is better.
 
     points: {name: one (LRL, HRL) per seed}. Each system is one numbered mark at its mean over seeds, with thin bars of

@@ -72,12 +72,9 @@ def dev_loss(steps: Numbers, losses: Mapping[str, Mapping[str, Numbers]], *, alt
 
 
 def pair_panels(
-    curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]],
-    y_name: str,
-    limits: tuple[float, float | None],
-    *,
+    curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]], y_name: str, limits: tuple[float, float | None], *,
     alt: str,
-) -> LessonFigure:
+) -> LessonFigure:  # fmt: skip
     """One panel per system, one line per pair, over training steps; all panels have the same y axis.
 
     curves: {system: (steps, {pair: value at each step})}; a pair looks the same in every panel. y_name: name of the y
@@ -120,14 +117,9 @@ def alpha_over_time(steps: Numbers, alphas: Mapping[str, Mapping[str, Numbers]],
 
 
 def frontier(
-    points: Mapping[str, XY],
-    *,
-    alt: str,
-    baselines: Sequence[str] = (),
-    ours: Sequence[str] = (),
-    arrows: Sequence[tuple[str, str]] = (),
-    seeds: Mapping[str, Sequence[XY]] | None = None,
-) -> LessonFigure:
+    points: Mapping[str, XY], *, alt: str, baselines: Sequence[str] = (), ours: Sequence[str] = (),
+    arrows: Sequence[tuple[str, str]] = (), seeds: Mapping[str, Sequence[XY]] | None = None,
+) -> LessonFigure:  # fmt: skip
     """Models on the plane (LRL BLEU, HRL BLEU), as in Figure 1 of the paper: up and to the right is better.
 
     points: {name: (LRL, HRL)}. baselines, ours: names whose undominated members are joined by a gray and a blue dotted

@@ -178,12 +178,9 @@ def alt_text(fig: Figure) -> str:
 
 
 def place_labels(
-    ax: Axes,
-    names: Sequence[str],
-    points: Sequence[XY],
-    avoid: Sequence[XY] = (),
+    ax: Axes, names: Sequence[str], points: Sequence[XY], avoid: Sequence[XY] = (),
     paper: tuple[float, float] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write each name beside its point, on the side where it covers the least.
 
     A thin line ties a distant name to its point. avoid: further points that a name should not cover. paper: width and

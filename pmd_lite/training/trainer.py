@@ -88,7 +88,7 @@ class Trainer(Algorithm1):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
-                    self._tell(self._decide(self.distiller.due(clock), self._sampling()), progress)
+                    self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not self._converged():
                     self.clock = self.clock.at(self.clock.step + 1)
                     tokens = self.step()
@@ -104,7 +104,7 @@ class Trainer(Algorithm1):
         """Evaluate, search and save, if it is time for any of them after this step."""
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
-        searching, sampling = self.distiller.due(self.clock), self._sampling()
+        searching, sampling = self._due()
         events: Events = []
         # Between strategies and checkpoints a rank needs Adam's moments of its own student only; here it needs all.
         if self.together and self.group.size > 1 and (evaluating or self._stop or searching or sampling):
@@ -135,9 +135,9 @@ class Trainer(Algorithm1):
         for event in events if self.on_event and self.rundir.writes else ():
             self.on_event(event)
 
-    def _sampling(self) -> list[Student]:
-        """The students whose samplers decide now."""
-        return [student for student in self.students if student.sampler.due(self.clock)]
+    def _due(self) -> tuple[bool, list[Student]]:
+        """Whether the distiller decides now, and the students whose samplers do."""
+        return self.distiller.due(self.clock), [s for s in self.students if s.sampler.due(self.clock)]
 
     def _decide(self, searching: bool, sampling: Sequence[Student]) -> Events:
         """Let the distiller and some students' samplers decide."""
