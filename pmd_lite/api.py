@@ -130,7 +130,7 @@ def train(
             refuse_foreign(path)
             lock.enter_context(rundir.locked())
             config, asked = _divided(rundir, config, group)
-            joins = tokenizer is None and start is not None and bool(start.lacks(corpus.pairs))
+            joins = start is not None and tokenizer is None and not {*corpus.pairs} <= {*start.tokenizer.pairs}
             about = describe(corpus, row, config, start, asked, None if joins else shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
@@ -212,9 +212,9 @@ def _train(
     distiller = make_distiller(row.distiller, row.options, config, resources)
     notes = [*([note] if note else []), *encoded.left_out]
     if start is not None:
-        new = ", ".join(sorted(set(tokenizer.languages) - set(start.tokenizer.languages)))
-        rows = f"; {new} joins with {tokenizer.vocab_size - start.tokenizer.vocab_size} ids" if new else ""
-        notes.append(f"starts from {start.init} (weights only){rows}")
+        joined = tokenizer.vocab_size - start.tokenizer.vocab_size
+        new = ", ".join(sorted({*tokenizer.languages} - {*start.tokenizer.languages}))
+        notes.append(f"starts from {start.init} (weights only){f'; {new} joins with {joined} ids' if new else ''}")
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
         encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw, begun, on_event
@@ -222,7 +222,6 @@ def _train(
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         for student in trainer.students:
-            joined = tokenizer.vocab_size - start.tokenizer.vocab_size
             load_weights(student.learner.model, start.weights(row.first_seat + student.index), joined)
     reason = trainer.run()
     rundir.finish(

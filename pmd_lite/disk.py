@@ -111,11 +111,8 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if not folder and error.errno not in (
-            errno.EINVAL,
-            errno.ENOTSUP,
-            errno.EBADF,
-        ):  # this file system cannot flush
+        unable = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # this file system cannot flush
+        if not folder and error.errno not in unable:
             raise
 
 

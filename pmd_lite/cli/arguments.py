@@ -130,11 +130,8 @@ class TrainArguments(RunArguments):
 
     def run(self) -> None:
         """Train, and print the table and the next command."""
-        words: dict[str, Any] = {
-            "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
-            "use": self.use, "init": self.init, "metrics": self.metrics,
-        }  # fmt: skip
-        words |= self.overrides
+        names = ("out", "resume", "show", "use", "init", "metrics")
+        words = {"samplers": self.samplers or None, **{name: getattr(self, name) for name in names}, **self.overrides}
         if self.processes == 1:
             run = api.train(self.load(), self.method, self.preset, **words)
         else:

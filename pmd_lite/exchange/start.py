@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from hashlib import sha256
@@ -24,6 +23,8 @@ class OwnStart(Imported):
     Without a number (RUN:2), the student of each seat starts from the model of this seat: model_1 from model_1, tau=1
     too (see `Method.first_seat`). Where there are fewer models, the other students start from the last one.
     """
+
+    joins = True
 
     def __init__(self, init: str | Path):
         """init: RUN, RUN:2 (model_2 alone) or the directory of an export. Raises UserError if it cannot be trained."""
@@ -50,10 +51,6 @@ class OwnStart(Imported):
         """For config.json of a run: where the weights are, and a checksum of all of them."""
         whole = " ".join(checksum(weights) for weights in self._weights)
         return {"path": str(self.init.resolve()), "sha256": sha256(whole.encode()).hexdigest()}
-
-    def lacks(self, pairs: Sequence[str]) -> list[str]:
-        """The pairs that must join."""
-        return sorted(set(pairs) - set(self.tokenizer.pairs))
 
     def weights(self, seat: int = 0) -> dict[str, Tensor]:
         """The weights by name from which the student of this seat starts."""

@@ -185,18 +185,14 @@ def _facts(
     """held: how many times larger each real dev set is than the one in `encoded`."""
     train = encoded.train
     return Facts(
-        encoded.pairs,
-        sizes,
-        [split.trg_tokens / len(split) for split in train],
+        encoded.pairs, sizes, [split.trg_tokens / len(split) for split in train],
         [mean_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
         [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [split.src_tokens / split.trg_tokens for split in train],
         [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
         [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
-        tested,
-        text,
-        encoded.tokenizer.vocab_size,
-    )
+        tested, text, encoded.tokenizer.vocab_size,
+    )  # fmt: skip
 
 
 def mean_per_batch(split: EncodedSplit, size: int, budget: int) -> float:

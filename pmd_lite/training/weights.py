@@ -72,10 +72,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], joined: int = 0) -> None:
-    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ.
-
-    joined: rows that the model's tables have behind the saved ones: they stay as they are.
-    """
+    """Load weights saved without second names of tied tensors; rows of the last `joined` ids stay. UserError if unfit."""
     own = model.state_dict()
     storage: dict[int, str] = {}
     for name, tensor in own.items():

@@ -33,7 +33,9 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
-MOST_LINES = 14_500  # of pmd_lite
+# Lines of pmd_lite. 220 of them bought: runs that continue beyond their end, starts from one's own runs and exports,
+# languages that join a trained vocabulary, TER, CSV, data frames, a hook for metrics, HTML and bars in notebooks.
+MOST_LINES = 14_720
 
 
 def sources() -> dict[str, str]:
