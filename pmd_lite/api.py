@@ -23,10 +23,11 @@ from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.disk import explained, place
 from pmd_lite.errors import UserError, nearest
-from pmd_lite.evaluation.scoring import is_stale
+from pmd_lite.evaluation.scoring import Metric, is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.exchange.start import start_from
+from pmd_lite.interfaces import OnEvent
 from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import Group, current, divided, joined
@@ -77,7 +78,8 @@ def train(
     corpus: Corpus | str | Path = "longtail", method: str = "auto-pmd", preset_name: str | Config = "toy", *,
     out: str | Path | None = None, samplers: Sequence[str] | None = None, resume: Literal["auto", "never"] = "auto",
     show: Show = "auto", score: bool = True, use: Sequence[str | Path] = (), tokenizer: str | Path | None = None,
-    init: str | Path | None = None, **overrides: Any,
+    init: str | Path | None = None, metrics: Sequence[Metric] = (), on_event: OnEvent | None = None,
+    **overrides: Any,
 ) -> Run:  # fmt: skip
     """Train one method on one corpus; returns the finished run, scored on its test sets.
 
@@ -90,7 +92,8 @@ def train(
         resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is, or
             prolongs it if steps, epochs, max_steps or patience allow more updates; "never" refuses a directory with a
             run.
-        show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal).
+        show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal or
+            a notebook).
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). If it needs more runs, they are trained first, into out/auxiliary.
@@ -100,6 +103,9 @@ def train(
             imported checkpoint (`import_marian`), a run or an export for transformers (see `OwnStart`). "RUN:2" is its
             model_2 alone. Its tokenizer and the shape of its network replace those of the configuration; dropout and
             max_len stay. Languages of the corpus that a model of ours does not know join it (see `data.joining`).
+        metrics: the test sets always get BLEU and chrF; "ter" adds TER, which is slow.
+        on_event: called with each new line of metrics.jsonl, a dictionary, for TensorBoard and the like (docs/faq.md).
+            What it raises ends the training; the same call continues it. Auxiliary runs do not call it.
         overrides: fields of the configuration by name: steps=300, dropout=0.2, fidelity="released".
     Raises: UserError if the request or the data is wrong; Interrupted after Ctrl-C.
     """
@@ -125,18 +131,20 @@ def train(
             refuse_foreign(path)
             lock.enter_context(rundir.locked())
             config, asked = _divided(rundir, config, group)
-            joins = tokenizer is None and start is not None and bool(start.lacks(corpus.pairs))
+            joins = start is not None and tokenizer is None and not {*corpus.pairs} <= {*start.tokenizer.pairs}
             about = describe(corpus, row, config, start, asked, None if joins else shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
             check_tokenizer(rundir, corpus, config.tokenizer, shared)
         if not group.of_rank(0, rundir.finished):
             note = remark(preset_name, corpus.direction) if isinstance(preset_name, str) else ""
-            _train(rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note)
+            _train(
+                rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note, on_event
+            )
         run = Run(path)
         if score and not group.rank:
             _note_changes(corpus)
-            _give_scores(run, corpus, config.train.tokenize)
+            _give_scores(run, corpus, config.train.tokenize, metrics)
     return run
 
 
@@ -150,12 +158,12 @@ def _note_changes(corpus: Corpus) -> None:
         )
 
 
-def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize) -> None:
+def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize, metrics: Sequence[Metric]) -> None:
     """Make sure of test scores with this tokenizer: existing ones, or of stored or new translations."""
     if not (run.path / "scores.json").exists():
-        run.evaluate(corpus, tokenize=tokenize)
-    elif is_stale(run.scores, tokenize):
-        run.rescore(corpus, tokenize)
+        run.evaluate(corpus, tokenize=tokenize, metrics=metrics)
+    elif is_stale(run.scores, tokenize, metrics):
+        run.rescore(corpus, tokenize, metrics)
 
 
 def run_size() -> Literal["ci", "lesson"]:
@@ -199,6 +207,7 @@ def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
     shared: Path | None, start: Imported | None, joins: bool, note: str,
+    on_event: OnEvent | None,
 ) -> None:  # fmt: skip
     group, begun = current(), Config.from_dict(rundir.config["config"])  # its length is the first that the run had
     with group.first():
@@ -215,18 +224,17 @@ def _train(
     distiller = make_distiller(row.distiller, row.options, config, resources)
     notes = [*([note] if note else []), *encoded.left_out]
     if start is not None:
-        new = ", ".join(sorted(set(tokenizer.languages) - set(start.tokenizer.languages)))
-        rows = f"; {new} joins with {tokenizer.vocab_size - start.tokenizer.vocab_size} ids" if new else ""
-        notes.append(f"starts from {start.init} (weights only){rows}")
+        joined = tokenizer.vocab_size - start.tokenizer.vocab_size
+        new = ", ".join(sorted({*tokenizer.languages} - {*start.tokenizer.languages}))
+        notes.append(f"starts from {start.init} (weights only){f'; {new} joins with {joined} ids' if new else ''}")
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
         encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw,
-        watch=functools.partial(_note_changes, corpus), begun=begun,
+        watch=functools.partial(_note_changes, corpus), begun=begun, on_event=on_event,
     )  # fmt: skip
     trainer.cost.multiply_adds["prepare"] = resources.prepared
     if start is not None:
         for student in trainer.students:
-            joined = tokenizer.vocab_size - start.tokenizer.vocab_size
             load_weights(student.learner.model, start.weights(row.first_seat + student.index), joined)
     reason = trainer.run()
     rundir.finish(

@@ -18,6 +18,8 @@ from pmd_lite.data.batching import Batch
 
 Events = list[dict[str, Any]]
 """The decisions of an update, as JSON-ready lines for metrics.jsonl."""
+OnEvent = Callable[[dict[str, Any]], object]
+"""What `train(on_event=...)` calls with each new line of metrics.jsonl."""
 
 
 @dataclass(frozen=True)

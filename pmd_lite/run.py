@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -47,6 +48,10 @@ class Run:
         self.pairs: list[str] = self.corpus["pairs"]
         self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
         self.labels = student_labels(self.method, self.config.tau)
+
+    def _repr_html_(self) -> str:
+        scored = (self.path / "scores.json").exists()
+        return f"<p>{html.escape(repr(self))}</p>" + (self.table().to_html() if scored else "")
 
     def __repr__(self) -> str:
         state = "finished" if self.dir.finished else "unfinished"
@@ -111,19 +116,13 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Multiply-adds up to the last evaluation, by purpose (see `training.cost`).
-
-        Raises UserError for a run of an older version, which counted in another unit.
-        """
+        """Multiply-adds up to the last evaluation, by purpose (`training.cost`). UserError for a run of older units."""
         lines = self.lines("eval")
         return self._multiply_adds(lines[-1]) if lines else {}
 
     @property
     def finished(self) -> dict[str, Any]:
-        """How the run ended: reason, step, seconds, multiply_adds by purpose, parameters of one student.
-
-        Raises UserError while the run is unfinished.
-        """
+        """Of its end: reason, step, seconds, multiply_adds by purpose, parameters of a student. UserError before it."""
         shape = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}}
         return read_json(self.path / "finished.json", shape)
 
@@ -229,7 +228,7 @@ class Run:
 
     def evaluate(
         self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
-        tokenize: Tokenize | None = None, ensemble: Sequence[Run | str | Path] = (),
+        tokenize: Tokenize | None = None, metrics: Sequence[Metric] = (), ensemble: Sequence[Run | str | Path] = (),
     ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
@@ -238,6 +237,7 @@ class Run:
 
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
+            metrics: BLEU and chrF are always counted; "ter" adds TER, which is slow.
             ensemble: as in `translate`: score these students together instead; scores.json stays as it is.
         Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
         Raises: UserError on another corpus.
@@ -249,16 +249,17 @@ class Run:
             for pair in self.pairs:
                 sources = [src for src, _ in getattr(corpus, split)[pair]]
                 self._write_lines(f"{split}.{name}.{pair}", self.translate(sources, pair, student, beam, model))
-        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize, names)
+        beam = beam or self.config.train.beam
+        return self._score(corpus, split, beam, tokenize or self.tokenize, names, metrics)
 
-    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None) -> Scores:
-        """Score the stored test translations again, such as with another tokenizer; writes scores.json.
+    def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
+        """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
 
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self.check_corpus(corpus)
         beam, names = self._scored.get("beam", self.config.train.beam), list(self.scores)
-        return self._score(corpus, "test", beam, tokenize or self.tokenize, names)
+        return self._score(corpus, "test", beam, tokenize or self.tokenize, names, metrics)
 
     def check_corpus(self, corpus: Corpus) -> None:
         """Raises UserError unless this run was trained on these texts."""
@@ -267,7 +268,8 @@ class Run:
                             "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
     def _score(
-        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, names: Sequence[str]
+        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, names: Sequence[str],
+        metrics: Sequence[Metric],
     ) -> Scores:  # fmt: skip
         scores: Scores = {name: {} for name in names}
         for pair in self.pairs:
@@ -277,7 +279,7 @@ class Run:
             self._write_lines(f"{split}.ref.{pair}", references)
             for name, of in scores.items():
                 hypotheses = read_translations(self.path / "translations" / f"{split}.{name}.{pair}.txt")
-                of[pair] = score_pair(hypotheses, references, pair, tokenize)
+                of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
         if split == "test" and names != ["ensemble"]:
             write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
         return scores

@@ -29,7 +29,8 @@ from pmd_lite.config import (
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.disk import plain
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import said_beside
+from pmd_lite.evaluation.score_tables import score_table
+from pmd_lite.evaluation.scoring import Metric, said_beside
 from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
 from pmd_lite.processes import launch
 from pmd_lite.training.distributed import place_among_ranks
@@ -117,7 +118,7 @@ class TrainArguments(RunArguments):
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
     show: Show = "auto"
-    """bar, lines, off; auto is a bar in a terminal; dashboard is for notebooks."""
+    """bar, lines, off; auto is a bar in a terminal or a notebook; dashboard is for notebooks."""
     score: bool = True
     """--no-score: the test sets are not translated. `evaluate RUN` does it later."""
     use: tuple[Path, ...] = ()
@@ -125,17 +126,16 @@ class TrainArguments(RunArguments):
     init: Path | None = None
     """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
     checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
+    metrics: tuple[Metric, ...] = ("bleu",)
+    """Tables of test scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named."""
     processes: int = 1
     """Processes that share the work, for example one for each GPU; 0 takes as many as there are GPUs. torchrun works
     too. If an update has fewer micro-batches (accumulate), a new run divides it into one for each process."""
 
     def run(self) -> None:
         """Train, and print the table and the next command."""
-        words: dict[str, Any] = {
-            "out": self.out, "samplers": self.samplers or None, "resume": self.resume, "show": self.show,
-            "use": self.use, "init": self.init, "score": self.score,
-        }  # fmt: skip
-        words |= self.overrides
+        names = ("out", "resume", "show", "score", "use", "init", "metrics")
+        words = {"samplers": self.samplers or None, **{name: getattr(self, name) for name in names}, **self.overrides}
         if self.processes == 1:
             run = api.train(self.load(), self.method, self.preset, **words)
         else:
@@ -146,8 +146,9 @@ class TrainArguments(RunArguments):
         if not self.score:
             print(f"Its test scores: python -m pmd_lite evaluate {run.path}")
             return
-        print(run.table().to_text())
-        print("\n".join(said_beside([run.scores])))
+        for metric in self.metrics:
+            print(score_table([run], metric).to_text())
+        print("\n".join(said_beside([run.scores], self.metrics)))
         print("\nFigures:")
         commands.draw([run], [run])
         print(f"Side by side with other runs: python -m pmd_lite show {run.path} OTHER ... --figures")

@@ -96,8 +96,8 @@ def import_(
 
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
-    beam: int | None = None, tokenize: Tokenize | None = None, strict: bool = True,
-    ensemble: tuple[Path, ...] = (),
+    beam: int | None = None, tokenize: Tokenize | None = None, metrics: tuple[Metric, ...] = ("bleu", "chrf"),
+    strict: bool = True, ensemble: tuple[Path, ...] = (),
 ) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
@@ -108,20 +108,23 @@ def evaluate(
         beam: beam width; by default the run's.
         tokenize: BLEU's tokenizer, such as 13a, flores200, char; by default that of the existing scores. Without
             --beam this scores existing test translations and does not translate again.
+        metrics: scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named; then too,
+            without --beam, existing translations are scored.
         strict: as in training (--no-strict leaves unsound lines out).
         ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
             into scores.json.
     """
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
-    if tokenize and beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists():
-        scores = trained.rescore(text, tokenize)
+    known = beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists()
+    if known and (tokenize or "ter" in metrics):
+        scores = trained.rescore(text, tokenize, metrics)
     else:
-        scores = trained.evaluate(text, split, beam, tokenize, ensemble)
+        scores = trained.evaluate(text, split, beam, tokenize, metrics, ensemble)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
-            for metric in METRICS for name, of in scores.items()]  # fmt: skip
+            for metric in metrics for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())
-    print("\n".join(said_beside([scores], list(METRICS))))
+    print("\n".join(said_beside([scores], metrics)))
 
 
 def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
@@ -132,13 +135,15 @@ def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
 
 
 def show(
-    runs: Positional[tuple[Path, ...]], figures: bool = False, metrics: tuple[Metric, ...] = ("bleu",)
+    runs: Positional[tuple[Path, ...]], figures: bool = False, metrics: tuple[Metric, ...] = ("bleu",),
+    csv: bool = False,
 ) -> None:  # fmt: skip
     """Print the scores of runs side by side, and the progress of each.
 
     Args:
         runs: one or more run directories, e.g. runs/*.
-        metrics: a table of test scores for each of these, in this order: bleu, chrf.
+        metrics: a table of test scores for each of these, in this order: bleu, chrf, ter (see `evaluate`).
+        csv: print only the scores, as comma-separated values.
         figures: also draw dev loss, distillation weights and frontier, into RUN/figures (PNG and PDF).
     """
     if not runs:
@@ -149,14 +154,21 @@ def show(
         if path not in paths:
             print(f"note: {path} is not a run", file=sys.stderr)
     shown = [Run(path) for path in paths or runs]
-    for run in shown:
+    for run in () if csv else shown:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
         print(f"{run.path}: {run.method.name} on {run.corpus['name']}, {state}")
         for line in run.passes:
             print(f"    {line}")
     scored = [run for run in shown if (run.path / "scores.json").exists()]
-    groups = by_corpus(scored)
+    if csv:
+        rows = [[str(run.path), METRICS[metric], *row] for metric in metrics for run in scored
+                for row in score_table([run], metric).rows]  # fmt: skip
+        if len({tuple(run.pairs) for run in scored}) > 1:
+            raise UserError("--csv: these runs have different language pairs. Name those of one corpus")
+        columns = score_table(scored[:1], "bleu").columns if scored else []
+        print(Table(["run", "metric", *columns], rows).to_csv(), end="")
+    groups = by_corpus(scored) if not csv else []
     for group in groups:
         about = group[0].corpus
         if len(groups) > 1:

@@ -164,12 +164,11 @@ class _Differences:
 
     def _stats(self, system: System) -> list[dict[str, SentenceStats]]:
         """[seed] {pair: statistics of its test sentences}, for every pair that can be counted here."""
-        references = {pair: [one_line(trg) for _, trg in self._corpus.test[pair]] for pair in self._tokenizers}
-
-        def stats(run: Run, pair: str, name: Tokenize) -> SentenceStats:
-            return sentence_stats(run.translations(pair, system.student), references[pair], split_pair(pair)[1], name)
-
-        return [{pair: stats(run, pair, name) for pair, name in self._tokenizers.items()} for run in system.runs]
+        refs = {pair: [one_line(trg) for _, trg in self._corpus.test[pair]] for pair in self._tokenizers}
+        return [
+            {pair: sentence_stats(run.translations(pair, system.student), refs[pair], split_pair(pair)[1], name)
+             for pair, name in self._tokenizers.items()} for run in system.runs
+        ]  # fmt: skip
 
 
 def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:

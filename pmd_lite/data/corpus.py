@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import html
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -74,6 +75,13 @@ class Corpus:
         """sha256 (hex) of the names and bytes of all texts; place, form and order of pairs do not matter."""
         lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        counts = [[pair, *(f"{len(getattr(self, split)[pair]):,}" for split in SPLITS)] for pair in self.pairs]
+        rows = "".join(
+            f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in [[html.escape(self.name), *SPLITS], *counts]
+        )
+        return f"<table>{rows}</table><p>{html.escape(self.source)} ({html.escape(self.licence)})</p>"
 
     def reversed(self) -> Corpus:
         """Every pair with sides swapped: one-to-many from many-to-one. The text is shared, not copied."""

@@ -86,10 +86,7 @@ class Tokenizer:
         self, config: TokenizerConfig, pairs: Sequence[str], models: dict[str, bytes], origin: dict[str, str],
         joined: Sequence[Sequence[str]] = (),
     ):  # fmt: skip
-        """`models` maps each language (or "joint") to a serialised sentencepiece model; `origin` names the corpus.
-
-        joined: languages that joined later, in their order.
-        """
+        """models: {language or "joint": serialised}. origin: names the corpus. joined: languages that came later."""
         self.config, self.pairs, self.models, self.origin, self.joined = config, tuple(pairs), models, origin, joined
         self.languages = sorted({language for pair in pairs for language in split_pair(pair)})
         self._sp = {key: spm.SentencePieceProcessor(model_proto=model) for key, model in sorted(models.items())}

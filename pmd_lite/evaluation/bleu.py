@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU, always over detokenised text and always with the signature beside the number.
+"""BLEU, chrF and TER by sacreBLEU, always over detokenised text and always with the signature beside the number.
 
 A BLEU score without its tokenizer cannot be compared: the default tokenizer turns a Chinese sentence into one long
 word. The tokenizer therefore follows from the target language (tokenizers.py), unless the caller names one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu import CHRF
+from sacrebleu import CHRF, TER
 
 from pmd_lite.config import Tokenize
 from pmd_lite.errors import UserError
@@ -53,6 +53,16 @@ def chrf_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
     check_lines(hyps, refs)
     chrf = CHRF()
     return float(chrf.corpus_score(hyps, [refs]).score), str(chrf.get_signature())
+
+
+def ter_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
+    """TER and its signature: edits per 100 reference words, lower is better (Snover et al. 2006). It takes minutes.
+
+    Raises UserError as `corpus_bleu` does.
+    """
+    check_lines(hyps, refs)
+    ter = TER()
+    return float(ter.corpus_score(hyps, [refs]).score), str(ter.get_signature())
 
 
 def check_lines(hyps: Sequence[str], refs: Sequence[str]) -> None:

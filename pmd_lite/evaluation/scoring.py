@@ -11,19 +11,19 @@ from pmd_lite.config import Tokenize
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu
+from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu, ter_only
 from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, tokenizer_for, tokenizer_of
 
-Metric = Literal["bleu", "chrf"]
-METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
+Metric = Literal["bleu", "chrf", "ter"]
+METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 """{field of a score: its name in print}."""
 Scores = dict[str, dict[str, dict[str, Any]]]
 """{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
-None and a reason."""
+None and a reason. Where TER was asked for, also ter and ter_signature."""
 
 
 _SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "chrf_signature": str | None,
-          "reason": str}  # fmt: skip
+          "reason": str, "ter": float, "ter_signature": str}  # fmt: skip
 
 
 def read_scores(file: Path, students: int, pairs: Collection[str]) -> dict[str, Any]:
@@ -44,16 +44,21 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def score_pair(hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize) -> dict[str, Any]:
+def score_pair(
+    hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize, metrics: Sequence[Metric] = ()
+) -> dict[str, Any]:
     """Scores of one pair's translations (see `Scores`). If a tokenizer is missing, only this pair has no BLEU.
+
+    metrics: TER, which is slow, is counted only if it is among them.
 
     Raises UserError as `corpus_bleu` does for lists that cannot be scored.
     """
+    ter = dict(zip(("ter", "ter_signature"), ter_only(hyps, refs), strict=True)) if "ter" in metrics else {}
     try:
-        return asdict(corpus_bleu(hyps, refs, split_pair(pair)[1], tokenize))
+        return asdict(corpus_bleu(hyps, refs, split_pair(pair)[1], tokenize)) | ter
     except MissingScorer as error:
         chrf, signature = chrf_only(hyps, refs)
-        return {"bleu": None, "chrf": chrf, "signature": None, "chrf_signature": signature, "reason": str(error)}
+        return {**ter, "bleu": None, "chrf": chrf, "signature": None, "chrf_signature": signature, "reason": str(error)}
 
 
 def without_bleu(scores: Scores) -> dict[str, str]:
@@ -72,8 +77,10 @@ def tokenizers_used(scores: Scores) -> dict[str, str]:
     }  # fmt: skip
 
 
-def is_stale(scores: Scores, tokenize: Tokenize) -> bool:
-    """Whether scoring the same translations now would differ: another tokenizer, or one that was missing before."""
+def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ()) -> bool:
+    """Whether scoring the same translations now would differ: another tokenizer, or one that was missing; or TER."""
+    if "ter" in metrics and any("ter" not in score for of in scores.values() for score in of.values()):
+        return True
     used, lost = tokenizers_used(scores), list(without_bleu(scores))
     if any(name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()):
         return True
@@ -97,5 +104,7 @@ def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu
         of_one = [other for other, _ in signatures if other == name]
         where = f" of {', '.join(dict.fromkeys(pairs))}" if len(of_one) > 1 else ""
         lines.append(f"{name} signature{where}: {signature}")
+    lines += ["TER was not counted: python -m pmd_lite evaluate RUN --metrics ter"] if "ter" in metrics and any(
+        is_stale(scores, "auto", ["ter"]) for scores in runs) else []  # fmt: skip
     lines += [f"no BLEU for {', '.join(dict.fromkeys(pairs))}: {reason}" for reason, pairs in reasons.items()]
     return lines

@@ -1,15 +1,18 @@
-"""Small result tables as plain text, Markdown and HTML from the same rows."""
+"""Small result tables as plain text, Markdown, HTML, CSV and data frames from the same rows."""
 
 from __future__ import annotations
 
+import csv
 import html
+import importlib
+import io
 import math
 import statistics
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Any, Literal
 
 from pmd_lite.errors import UserError
 
@@ -107,6 +110,28 @@ class Table:
         caption = f"<caption>{html.escape(self.caption)}</caption>\n" if self.caption else ""
         rows = "\n".join(body)
         return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+
+    def to_csv(self) -> str:
+        """Comma-separated values with all digits; without the caption. A Spread is two columns: "BLEU" and "BLEU ±"."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(self._values())
+        return text.getvalue()
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame. Raises UserError where pandas is not installed."""
+        try:
+            pandas = importlib.import_module("pandas")  # optional, and without types
+        except ImportError:
+            raise UserError("to_frame needs pandas: pip install pandas. Or take to_csv()") from None
+        columns, *rows = self._values()
+        return pandas.DataFrame(rows, columns=columns)
+
+    def _values(self) -> list[list[Any]]:
+        """Column names, then the rows, with two columns in place of one that holds a Spread."""
+        wide = [any(isinstance(row[c], Spread) for row in self.rows) for c in range(len(self.columns))]
+        rows = [[(x.mean, x.spread) if isinstance(x, Spread) else (x, None) for x in row] for row in self.rows]
+        both: list[list[tuple[Any, ...]]] = [[(name, f"{name} ±") for name in self.columns], *rows]
+        return [[x for cell, two in zip(row, wide, strict=True) for x in cell[: 1 + two]] for row in both]
 
     def _repr_html_(self) -> str:
         return self.to_html()

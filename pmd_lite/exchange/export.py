@@ -99,8 +99,7 @@ def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     tokenizer = trained.tokenizer
     if tokenizer.models.keys() != {"joint"}:
         raise UserError("tokenizer.kind='per-language', or a language joined later: a tokenizer of transformers has "
-                        "one model for all languages. Export to ctranslate2, which takes pieces, or train anew with "
-                        "kind='joint'")  # fmt: skip
+                        "one model. Export to ctranslate2, which takes pieces, or train with kind='joint'")  # fmt: skip
     model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
     beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
     model.generation_config = optional("transformers").GenerationConfig(
@@ -166,10 +165,7 @@ def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
         (out / f"{key}.spm").write_bytes(model)
     rows = {}
     for pair in trained.pairs:
-        rows[pair] = (
-            f"{tokenizer.key(pair, 'src')}.spm",
-            names[tokenizer.encoder_tag(pair)],
-            [names[i] for i in tokenizer.prefix(pair)],
-        )
+        first = [names[i] for i in tokenizer.prefix(pair)]
+        rows[pair] = (f"{tokenizer.key(pair, 'src')}.spm", names[tokenizer.encoder_tag(pair)], first)
     never = [names[token] for token in _never(tokenizer)]
     return {"pairs": _table(rows), "never": json.dumps(never, ensure_ascii=False)}

@@ -53,6 +53,9 @@ _PIECES = ("vocab_size", "kind", "max_sentences", "byte_fallback", "tags")
 class Imported:
     """What `import_marian` wrote, as `train(init=...)` reads it."""
 
+    joins = False
+    """Whether other pairs may join."""
+
     def __init__(self, path: str | Path):
         """Raises UserError if `path` is not such a directory."""
         self.init = self.path = place(path)
@@ -87,17 +90,12 @@ class Imported:
 
     def check(self, pairs: Sequence[str], tokenizer: Path | None = None) -> None:
         """Raises UserError if a run on these pairs (with this tokenizer, if given) cannot start from these weights."""
-        self.lacks(pairs)
+        if (unknown := sorted(set(pairs) - set(self.tokenizer.pairs))) and not self.joins:
+            raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
+                            f"{', '.join(unknown)}; import the checkpoint again, for all these pairs")  # fmt: skip
         if tokenizer is not None and not self.fits(Tokenizer.load(tokenizer)):
             raise UserError(f"{self.path}: its weights fit only the ids of its own tokenizer; leave out tokenizer=")
         self._whole()
-
-    def lacks(self, pairs: Sequence[str]) -> list[str]:
-        """The pairs that must join its tokenizer: none. Raises UserError if there are any."""
-        if unknown := sorted(set(pairs) - set(self.tokenizer.pairs)):
-            raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
-                            f"{', '.join(unknown)}; import the checkpoint again, for all these pairs")  # fmt: skip
-        return []
 
     def fits(self, tokenizer: Tokenizer) -> bool:
         """Whether the weights fit these ids: its own tokenizer, or one that other languages have joined."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -25,38 +24,33 @@ class OwnStart(Imported):
     too (see `Method.first_seat`). Where there are fewer models, the other students start from the last one.
     """
 
+    joins = True
+
     def __init__(self, init: str | Path):
         """init: RUN, RUN:2 (model_2 alone) or the directory of an export. Raises UserError if it cannot be trained."""
         self.init, self.path, self._only = Path(init), *_split(init)
-        about = read_json(self.path / "config.json", {})
-        if "samplers" in about:
-            written, self._run = RunDir(self.path).config, RunDir(self.path)
-            self._models = range(len(written["samplers"]))
-            config = lengthened(written).model
-            self.model_arguments: dict[str, Any] = {name: getattr(config, name) for name in (*SHAPE, "max_len")}
-            if self._only is not None and self._only not in self._models:
-                raise UserError(f"{init}: this run has model_1 to model_{len(self._models)}")
+        if "samplers" in read_json(self.path / "config.json", {}):
+            written = RunDir(self.path).config
+            self._students, shape = range(len(written["samplers"])), asdict(lengthened(written).model)
+            if self._only is not None and self._only not in self._students:
+                raise UserError(f"{init}: this run has model_1 to model_{len(self._students)}")
         elif (self.path / "tokenizer" / "tokenizer.json").exists():
-            self._models, model = range(1), from_huggingface(self.path)
-            self.model_arguments = {name: shape_of(model)[name] for name in (*SHAPE, "max_len")}
-            self._weights = [model.state_dict()]
+            model = from_huggingface(self.path)
+            self._weights, shape = [model.state_dict()], shape_of(model)
         else:
             raise UserError(f"{self.path} has no model of this library that can be trained. Name the run, or export it "
                             "again with --to hf")  # fmt: skip
+        self.model_arguments = {name: shape[name] for name in (*SHAPE, "max_len")}
 
     @cached_property
     def _weights(self) -> list[dict[str, Tensor]]:
-        return [self._run.load_weights(i) for i in (self._models if self._only is None else [self._only])]
+        return [RunDir(self.path).load_weights(i) for i in (self._students if self._only is None else [self._only])]
 
     @property
     def description(self) -> dict[str, str]:
         """For config.json of a run: where the weights are, and a checksum of all of them."""
         whole = " ".join(checksum(weights) for weights in self._weights)
         return {"path": str(self.init.resolve()), "sha256": sha256(whole.encode()).hexdigest()}
-
-    def lacks(self, pairs: Sequence[str]) -> list[str]:
-        """The pairs that must join."""
-        return sorted(set(pairs) - set(self.tokenizer.pairs))
 
     def weights(self, seat: int = 0) -> dict[str, Tensor]:
         """The weights by name from which the student of this seat starts."""
@@ -69,9 +63,8 @@ class OwnStart(Imported):
 def _split(init: str | Path) -> tuple[Path, int | None]:
     """RUN:2 -> (RUN, 1): models are counted from 1 outside Python."""
     name, _, number = str(init).rpartition(":")
-    return (
-        (Path(name), int(number) - 1) if name and number.isdigit() and not Path(init).exists() else (Path(init), None)
-    )
+    named = name and number.isdigit() and not Path(init).exists()
+    return (Path(name), int(number) - 1) if named else (Path(init), None)
 
 
 def start_from(init: str | Path) -> Imported:

@@ -135,10 +135,7 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
 
 
 def _prolonged(rundir: RunDir, wanted: dict[str, Any]) -> dict[str, Any]:
-    """{field of `LENGTH`: its value} if a run that has begun is wanted with another length than at first; else {}.
-
-    Raises UserError when the run has made more updates already.
-    """
+    """{field of `LENGTH`: value} if a begun run is wanted with another length; else {}. UserError if it is too long."""
     stored = rundir.config
     longer = {name: wanted["train"][name] for name in LENGTH}
     lines = rundir.lines("eval", len(stored["corpus"]["pairs"]))

@@ -7,11 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, TextIO
 
-from tqdm import tqdm
+from tqdm.auto import tqdm  # in a notebook a widget
 
 from pmd_lite.interfaces import Clock
 
 Show = Literal["auto", "bar", "lines", "dashboard", "off"]
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    return "IPython" in sys.modules and hasattr(sys.modules["IPython"].get_ipython(), "kernel")
 
 
 class Progress:
@@ -23,12 +28,13 @@ class Progress:
     ):  # fmt: skip
         """redraw: draws the dashboard; without it (outside notebooks) show="dashboard" prints lines."""
         if show == "auto":
-            show = "bar" if sys.stderr.isatty() else "lines"
+            show = "bar" if sys.stderr.isatty() or in_notebook() else "lines"
         self.recorded: Callable[[], None] = lambda: None
         """Training calls this after it has written new lines to metrics.jsonl."""
         if show == "dashboard":
             show, self.recorded = ("off", redraw) if redraw else ("lines", self.recorded)
         self.show, self.name, self.pairs, self.total = show, name, pairs, total
+        self._dev: dict[int, float] | None = {} if show == "bar" and in_notebook() else None
         self._bar: tqdm[None] | None = None
         if show == "bar":
             self._bar = tqdm(total=total, initial=done, desc=name, unit="step", dynamic_ncols=True, smoothing=0.05)
@@ -59,6 +65,10 @@ class Progress:
         """Print the dev losses of one student, pair by pair."""
         if self.show == "off":
             return
+        if self._dev is not None and self._bar is not None:  # beside the bar, because lines would push it away
+            self._dev[student] = sum(losses) / len(losses)
+            self._bar.set_description(f"{self.name}  dev {', '.join(f'{loss:.2f}' for loss in self._dev.values())}")
+            return
         left = (self.total - step) * self.seconds / max(1, step - self._first)
         dev = " ".join(f"{pair} {loss:.2f}" for pair, loss in zip(self.pairs, losses, strict=True))
         line = f"{self.name}  step {step}/{self.total}  model_{student + 1}  dev {dev}"
@@ -67,7 +77,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line without breaking the bar."""
-        out: TextIO = sys.stderr if self.show == "bar" else sys.stdout
+        out: TextIO = sys.stderr if self.show == "bar" and self._dev is None else sys.stdout
         if self.show != "off":
             tqdm.write(line, file=out)
 

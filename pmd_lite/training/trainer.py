@@ -16,7 +16,7 @@ import torch
 from pmd_lite.config import Config
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import UserError
-from pmd_lite.interfaces import Clock, Events, MakeDistiller, Sampler
+from pmd_lite.interfaces import Clock, Events, MakeDistiller, OnEvent, Sampler
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
@@ -46,6 +46,7 @@ class Trainer(Algorithm1):
         self, encoded: EncodedCorpus, config: Config, samplers: Sequence[Sampler], make_distiller: MakeDistiller,
         rundir: RunDir, show: Show = "auto", name: str = "train", first_seat: int = 0, notes: Sequence[str] = (),
         redraw: Callable[[], None] | None = None, watch: Callable[[], None] = lambda: None, begun: Config | None = None,
+        on_event: OnEvent | None = None,
     ):  # fmt: skip
         """watch: called at every evaluation. begun: the first configuration of a run that has become longer."""
         super().__init__(encoded, config, samplers, make_distiller, first_seat)
@@ -54,7 +55,7 @@ class Trainer(Algorithm1):
             first = Clock.of(begun, self.students[0].batches_per_pass, self.distiller.waits)
             self.clock = replace(self.clock, start=first.start)
         self.rundir, self.show, self.name = rundir, show, name
-        self.redraw, self.watch = redraw, watch
+        self.redraw, self.watch, self.on_event = redraw, watch, on_event
         self.notes = notes  # printed when training begins
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
@@ -88,8 +89,7 @@ class Trainer(Algorithm1):
                 progress.say(f"{self.name}  {line}")
             with preserved_rng(), precision.active(), self._listening():
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
-                    events = self._decide(self.distiller.due(clock), [s for s in self.students if s.sampler.due(clock)])
-                    self.metrics_size = self.rundir.append_metrics(events)
+                    self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not self._converged():
                     self.clock = self.clock.at(self.clock.step + 1)
                     tokens = self.step()
@@ -105,7 +105,7 @@ class Trainer(Algorithm1):
         """Evaluate, search and save, if it is time for any of them after this step."""
         last = self.clock.step == self.clock.total
         evaluating = last or self.clock.step % self.eval_every == 0
-        searching, sampling = self.distiller.due(self.clock), [s for s in self.students if s.sampler.due(self.clock)]
+        searching, sampling = self._due()
         events: Events = []
         # Between strategies and checkpoints a rank needs Adam's moments of its own student only; here it needs all.
         if self.together and self.group.size > 1 and (evaluating or self._stop or searching or sampling):
@@ -120,9 +120,7 @@ class Trainer(Algorithm1):
             events += [self._evaluate(student, progress) for student in self.students]
         events += self._decide(searching, sampling)
         # Metrics before the checkpoint, which holds their length: after a kill, resume cuts off what came later.
-        if events:
-            self.metrics_size = self.rundir.append_metrics(events)
-            progress.recorded()
+        self._tell(events, progress)
         if evaluating or self._stop:
             self.save()
         if self._stop and not last:
@@ -130,6 +128,19 @@ class Trainer(Algorithm1):
                                   f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
             stopped.number = self._signal
             raise stopped
+
+    def _tell(self, events: Events, progress: Progress) -> None:
+        """Write events into metrics.jsonl, then show them and hand them to `on_event`."""
+        if events:
+            self.metrics_size = self.rundir.append_metrics(events)
+            progress.recorded()
+        if self.on_event and self.rundir.writes:
+            for event in events:
+                self.on_event(event)
+
+    def _due(self) -> tuple[bool, list[Student]]:
+        """Whether the distiller decides now, and the students whose samplers do."""
+        return self.distiller.due(self.clock), [s for s in self.students if s.sampler.due(self.clock)]
 
     def _decide(self, searching: bool, sampling: Sequence[Student]) -> Events:
         """Let the distiller and some students' samplers decide."""

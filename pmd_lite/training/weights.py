@@ -77,10 +77,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], joined: int = 0) -> None:
-    """Load weights saved without the second names of tied tensors. Raises UserError when shapes or names differ.
-
-    joined: rows that the model's tables have behind the saved ones: they stay as they are.
-    """
+    """Load weights without second names of tied tensors; the last `joined` ids keep theirs. UserError if not fit."""
     own = model.state_dict()
     storage: dict[int, str] = {}
     for name, tensor in own.items():
