@@ -13,6 +13,7 @@ that are stored are not repeated.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from torch import nn
 
 from pmd_kit.factories import Data, Plan, Sorter, World, loss, predicted, right, train
 from pmd_kit.l16.conditions import RIVALS, STORED, Conditions
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import read_json, write_atomic
 from pmd_lite.figures.style import save_figure
 
 INF = math.inf
@@ -103,6 +104,10 @@ def one_world(case: Case, seed: int) -> dict[str, Any]:
     return found
 
 
+def _write(file: Path, text: str) -> None:
+    write_atomic(file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+
 def main() -> None:
     """Train what is missing, world by world; then write the table and the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,11 +129,11 @@ def main() -> None:
     for question, name, seed in todo:
         began = time.monotonic()
         results.setdefault(question, {}).setdefault(name, {})[str(seed)] = one_world(CASES[question][name], seed)
-        write_json(words.store, kept)
+        _write(words.store, json.dumps(kept, separators=(",", ":")))
         print(f"{question}, {name}, world {seed}: {time.monotonic() - began:.0f} s", flush=True)
     conditions = Conditions.load(words.store)
     tables = "\n\n".join(table.to_markdown() for table in (conditions.table(), conditions.reasons()))
-    write_atomic(words.report / "table.md", lambda path: path.write_text(tables + "\n", encoding="utf-8"))
+    _write(words.report / "table.md", tables)
     save_figure(conditions.figure(), words.report / "figure")
     print(f"{conditions.table()}\n\n{conditions.reasons()}\n\n{conditions.reading()}\n\nwritten: {words.report}")
 

@@ -16,7 +16,7 @@ from lessons.build import load
 from lessons.execution import tags
 from pmd_kit import factories
 from pmd_kit.factories import Outcome, Plan, Sorter, World, area, train
-from pmd_kit.l16.conditions import COMPARED, RIVALS, Conditions
+from pmd_kit.l16.conditions import COMPARED, RIVALS, Conditions, mean
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
 
@@ -116,7 +116,7 @@ def test_the_stored_study_compares_with_every_rival(stored: Path) -> None:
     conditions = Conditions.load(stored)
     table = conditions.table()
     assert [row[:2] for row in table.rows] == [["base", "base"], ["weight", "high"]]
-    assert len(table.columns) == 2 + len(COMPARED) and set(RIVALS) | {"ensemble"} == set(COMPARED)
+    assert len(table.columns) == 2 + len(COMPARED) and set(RIVALS) | {"ensemble"} == {rival for rival, *_ in COMPARED}
     record = json.loads(stored.read_text())["cases"]["base"]["base"]["2"]
     ours, theirs = ([(n[1], n[0]) for n in record[name]["kept"]] for name in ("students", "ensemble"))
     assert conditions.gains("base", "base", "ensemble")[1] == pytest.approx(100 * (area(ours) / area(theirs) - 1))
@@ -148,3 +148,22 @@ def test_the_course_and_the_demo_open_with_the_factories() -> None:
     assert first == "print(sorted_parts.reading())" and len(others) == 1 and "bleu_table" in others[0]
     code = [cell.source for cell in nb.cells if cell.cell_type == "code"]
     assert not any("train_side_by_side" in source for source in code[: code.index(first)])
+
+
+def test_the_lessons_say_of_the_stored_study_what_it_holds() -> None:
+    """Lessons 00 and 16 state counts and means of `lessons/results/studies/factories` in prose."""
+    found = Conditions.load(Path(__file__).resolve().parents[2] / study.STORED)
+    labels, base = "random labels", ("base", "tau=1 and tau=inf, searched")
+    assert set(found.rows()) == {(question, case) for question, cases in study.CASES.items() for case in cases}
+    assert found.wins(labels, "none", "two smoothed") == 0 and found.wins(labels, "none", "two single", "last") == 1
+    assert found.wins("sensors in common", "none", "two single", "last") == 1
+    assert found.wins("samplers of the two", "tau=inf twice", "two single") == 0
+    assert found.wins("updates", "300", "two single") == 2
+    assert found.wins(*base, "two single", "last") == 5
+    assert {record["heart"]["last"] for record in found.cases["base"][base[1]].values()} == {100.0}
+    means = [
+        round(mean(found.gains(*case, "two single", net)))
+        for case in (base, ("samplers of the two", "tau=1 twice"), ("weight alpha", "fixed, 0.5"))
+        for net in ("kept", "last")
+    ]
+    assert means == [5, 9, 4, 6, 4, 6]

@@ -35,7 +35,14 @@ RIVALS: dict[str, tuple[Sequence[float], Mapping[str, float]]] = {
     "tau=2": ((2,), {}),
 }
 """Single networks to compare with: {name: (their samplers, what else differs from the students)}."""
-COMPARED = ("two single", "ensemble", *list(RIVALS)[1:])
+COMPARED = (  # rival, which weights, heading
+    ("two single", "kept", "two single"),
+    ("two single", "last", "the same, last update"),
+    ("ensemble", "kept", "their ensemble"),
+    ("two smoothed", "kept", "two smoothed"),
+    ("dropout", "kept", "one, dropout"),
+    ("tau=2", "kept", "one, tau=2"),
+)
 
 Record = Mapping[str, Any]  # of one world, as the command stores it
 
@@ -85,11 +92,10 @@ class Conditions:
         """The area under the students' frontier against each rival's."""
         rows: list[list[Cell]] = []
         for question, case in self.rows():
-            gains = [self.gains(question, case, rival) for rival in COMPARED]
+            gains = [self.gains(question, case, rival, net) for rival, net, _ in COMPARED]
             rows.append([question, case, *(counted(g) for g in gains)])
-        names = ["two single", "their ensemble", "two smoothed", "one, dropout", "one, tau=2"]
         caption = "Worlds in which the area under the students' frontier is larger than the rival's (mean change in %)"
-        return Table(["what changes", "to", *names], rows, best=None, caption=caption)
+        return Table(["what changes", "to", *(name for *_, name in COMPARED)], rows, best=None, caption=caption)
 
     def reasons(self) -> Table:
         """Where the gain over the two single networks lies, and what may cause it."""
@@ -109,53 +115,55 @@ class Conditions:
             records, base = self.cases[question][case], next(iter(self.cases["base"].values()))
             apart = [(r if "two single" in r else base[s])["apart"]["two single"] for s, r in records.items()]
             heart = [(r if "heart" in r else base[s])["heart"]["last"] for s, r in records.items()]
-            last = counted(self.gains(question, case, "two single", "last"))
-            rows.append([question, case, *best, counted(even), last, mean(heart), mean(apart)])
-        columns = ["best, large", "best, small", "model_2, large", "area, last update", "by heart", "apart"]
+            rows.append([question, case, *best, counted(even), mean(heart), mean(apart)])
+        columns = ["best, large", "best, small", "model_2, large", "by heart", "apart"]
         caption = (
-            "Students against the two single networks: the best of the two in each factory, and model_2 in the large "
-            "one, in points; area with the weights of the last update, in %. By heart: % right of the single tau=inf "
-            "on its own small training set at the end. Apart: % of test parts on which the two single networks differ."
+            "Students against the two single networks, in points: the best of the two in each factory, and model_2 in "
+            "the large one. By heart: % right of the single tau=inf on its own small training set at the end. Apart: % "
+            "of test parts on which the two single networks differ."
         )
         return Table(["what changes", "to", *columns], rows, best=None, digits=1, caption=caption)
 
     def reading(self) -> str:
         """The conditions in words, made from the counts."""
         lines = []
-        for rival, name in (("two single", "two single networks"), ("ensemble", "the ensemble of the two"),
-                            ("two smoothed", "two single networks with smoothed labels")):  # fmt: skip
+        for rival, net, name in (
+            ("two single", "kept", "two single networks"),
+            ("two single", "last", "two single networks, all with the weights of the last update"),
+            ("two smoothed", "kept", "two single networks with smoothed labels"),
+        ):
             by_count: dict[int, list[str]] = {}
             for question, case in self.rows():
-                label = "the base case" if question == "base" else f"{question}: {case}"
-                by_count.setdefault(self.wins(question, case, rival), []).append(label)
+                by_count.setdefault(self.wins(question, case, rival, net), []).append(_named(question, case))
             most = max(len(worlds) for cases in self.cases.values() for worlds in cases.values())
             lines.append(f"Two students have the larger area than {name}")
-            lines += [
-                f"  in {count} of {most} worlds: {'; '.join(by_count[count])}"
-                for count in sorted(by_count, reverse=True)
-            ]
+            lines += [f"  in {n} of {most} worlds: {'; '.join(by_count[n])}" for n in sorted(by_count, reverse=True)]
         return "\n".join(lines)
 
     def figure(self) -> LessonFigure:
-        """A line for each case: the gain over the two single networks and over their ensemble, with every world."""
-        cases = list(self.rows())
-        text = "; ".join(f"{q} {c} {mean(self.gains(q, c, 'two single')):+.0f} %" for q, c in cases)
-        fig, (ax,) = new_figure(f"Mean gain in area over two single networks: {text}", height=1.2 + 0.27 * len(cases))
+        """A line for each case: the gain over the two single networks, plain and smoothed, with every world."""
+        cases, drawn = list(self.rows()), (
+            ("two single", "kept", "over two single networks"), ("two single", "last", "the same, last update"),
+            ("two smoothed", "kept", "over two smoothed ones"),
+        )  # fmt: skip
+        text = "; ".join(f"{_named(q, c)} {mean(self.gains(q, c, 'two single')):+.0f} %" for q, c in cases)
+        fig, (ax,) = new_figure(f"Mean gain in area over two single networks: {text}", height=1.4 + 0.33 * len(cases))
         ax.axvline(0, color=GRAY, linewidth=1)
-        for i, (rival, name) in enumerate(
-            (("two single", "over two single networks"), ("ensemble", "over their ensemble"))
-        ):
-            style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": "none"}
+        for i, (rival, net, name) in enumerate(drawn):
+            style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": "none"}
             for row, (question, case) in enumerate(cases):
-                gains, y = self.gains(question, case, rival), row + 0.18 * (2 * i - 1)
-                ax.plot(gains, [y] * len(gains), alpha=0.35, markersize=4, **style)
-                ax.plot([mean(gains)], [y], markersize=8, label=name if row == 0 else None, **style)
-        names = [case if question == "base" else f"{question}: {case}" for question, case in cases]
-        ax.set_yticks(range(len(cases)), names, fontsize=SMALL_TEXT_SIZE)
+                gains, y = self.gains(question, case, rival, net), row + 0.25 * (i - 1)
+                ax.plot(gains, [y] * len(gains), alpha=0.35, markersize=3.5, **style)
+                ax.plot([mean(gains)], [y], markersize=7, label=name if row == 0 else None, **style)
+        ax.set_yticks(range(len(cases)), [_named(*case) for case in cases], fontsize=SMALL_TEXT_SIZE)
         ax.set_ylim(len(cases) - 0.5, -0.5)
-        name_axes(ax, "larger area under the frontier, in % (small marks: worlds; large marks: their mean)")
+        name_axes(ax, "larger area under the frontier, in % (small: each world; large: their mean)")
         legend_above(fig, *ax.get_legend_handles_labels())
         return settled(fig)
+
+
+def _named(question: str, case: str) -> str:
+    return "the base case" if question == "base" else f"{question}: {case}"
 
 
 def _area(networks: Sequence[Sequence[float]]) -> float:
