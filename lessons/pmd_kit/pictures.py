@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.lines import Line2D
 
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.pareto import pareto_front
 from pmd_lite.figures.plots import Numbers, check_series, draw_line
-from pmd_lite.figures.style import LessonFigure, legend_above, name_axes, new_figure, series_style, settled
+from pmd_lite.figures.style import (
+    COLOURS,
+    GRAY,
+    TEXT_SIZE,
+    XY,
+    LessonFigure,
+    legend_above,
+    name_axes,
+    new_figure,
+    series_style,
+    settled,
+)
 from pmd_lite.sampling.temperature import temperature_probabilities
 
 
@@ -42,4 +55,37 @@ def probabilities_over_time(steps: Numbers, probabilities: Mapping[str, Numbers]
     ax.set_ylim(bottom=0)
     name_axes(ax, "training step", "probability of being drawn")
     legend_above(fig, *ax.get_legend_handles_labels())
+    return settled(fig)
+
+
+def frontiers(
+    panels: Mapping[str, tuple[Sequence[XY], Sequence[XY]]], x: str, y: str, names: tuple[str, str], *, alt: str
+) -> LessonFigure:
+    """Two frontiers in each panel, as steps: what lies below and to the left of a step is beaten by one of its points.
+
+    panels: {title: (points before, points after)}, both in the same order; an arrow leads from each point to the point
+    that took its place. x, y: names of the axes, more is better. names: of before and after.
+    """
+    fig, axes = new_figure(alt, len(panels), columns=3, height=2.6 if len(panels) > 1 else 4.0)
+    styles = ({"color": GRAY, "linestyle": "--", "marker": "s"}, {"color": COLOURS[0], "linestyle": "-", "marker": "o"})
+    for ax, (title, pair) in zip(axes, panels.items(), strict=True):
+        for points in pair:
+            ax.plot(*zip(*points, strict=True), alpha=0)  # the limits must hold all points before the steps are drawn
+        ax.margins(0.2)
+        ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())
+        for points, style in zip(pair, styles, strict=True):
+            front = sorted(points[i] for i in pareto_front(points))
+            corners = [(ax.get_xlim()[0], front[0][1]), *front, (front[-1][0], ax.get_ylim()[0])]
+            # To the left of a point, the step is as high as the point.
+            ax.plot(
+                *zip(*corners, strict=True), drawstyle="steps-pre", color=style["color"], linestyle=style["linestyle"]
+            )
+            ax.plot(*zip(*points, strict=True), color=style["color"], marker=style["marker"], linestyle="none")
+        for start, end in zip(*pair, strict=True):
+            arrow = {"arrowstyle": "-|>", "color": "#333333", "linewidth": 1, "shrinkA": 4, "shrinkB": 4}
+            ax.annotate("", xy=end, xytext=start, arrowprops=arrow)
+        name_axes(ax, title=title)
+    fig.supxlabel(x, fontsize=TEXT_SIZE)
+    fig.supylabel(y, fontsize=TEXT_SIZE)
+    legend_above(fig, [Line2D([], [], **style) for style in styles], names)
     return settled(fig)

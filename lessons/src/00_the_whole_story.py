@@ -1,38 +1,37 @@
 # %% [markdown]
 # # 00 The whole story
 #
-# > **You will**: train three translation systems on six invented languages, see that large and small languages pull a model in
-# > opposite directions, and see what Pareto Mutual Distillation does about it. **Time**: five to ten minutes on two CPU cores,
-# > most of it waiting for one cell; a second run is fast, because the cell finds its finished models. **Difficulty**: 1 of 5.
-# > **You need**: a little Python; you need to know nothing about translation.
+# > **You will**: watch two small networks teach each other and move a frontier, train three translation systems on six invented
+# > languages in the same way, and see why languages are harder. **Time**: ten minutes on two CPU cores, most of it waiting for
+# > one cell; a second run is fast, because that cell finds its finished models. **Difficulty**: 1 of 5. **You need**: a little
+# > Python; you need to know nothing about translation.
 #
-# **Contents**: the problem · six languages · two models, and two that teach each other · a prediction · BLEU per language · the
-# frontier · the weights · when does it help? · the map · where to go next
+# **Contents**: two factories · six languages · two models, and two that teach each other · a prediction · BLEU per language ·
+# the frontier · the weights · when does it help? · why not here? · the map · where to go next
 
 # %% [markdown]
-# ## The problem
+# ## Two factories
 #
-# One model that translates many languages is cheaper than many models, and small languages profit from large languages that are
-# related to them. But the training data are very unequal: in the paper's WMT-6, French has three million sentences and Turkish
-# has five thousand. During training we must decide how often the model sees each language pair $\ell$, which has $N_\ell$
-# sentences. The usual way to decide is a *temperature* $\tau$:
+# Two factories sort parts into five kinds. The first has 2,000 labelled parts; the second has 40, and its sensors are mounted
+# differently. One small network must serve both.
 #
-# $$P(\ell) = \frac{N_\ell^{1/\tau}}{\sum_j N_j^{1/\tau}} \tag{Eq. 2}$$
+# How often should the network train on each factory? If we draw parts in proportion to their number, it hardly ever sees the
+# second factory. If we draw both factories equally often, it sees each of the 40 parts hundreds of times and learns them by
+# heart. A network is on the **Pareto frontier** if no other network is better in one factory without being worse in the other.
+# Another way of drawing only moves a network along this frontier. The paper (Huang et al., ACL 2023) asks for more: it wants
+# to push the whole frontier outwards. It trains *two* networks that draw differently, and each also learns from the
+# predictions of the other. This is **Pareto Mutual Distillation**.
 #
-# With $\tau = 1$ the sizes of the data decide. A larger $\tau$ makes $P$ flatter, so that the small languages are drawn more
-# often. Either way, some languages lose. A model is on the **Pareto frontier** if no other model is better for one language
-# without being worse for another. Changing $\tau$ only moves a model along this frontier. The paper (Huang et al., ACL 2023)
-# asks for more. It wants to push the whole frontier outwards, by training *two* models with different $\tau$ that learn from
-# each other's strengths.
+# The next cell trains both kinds in several invented worlds: two networks alone, and two that teach each other.
 
 # %%
 from pathlib import Path
 
 import pmd_lite as pmd
 from pmd_corpora.toy import explain
-from pmd_kit import l00, pictures, widgets
+from pmd_kit import factories, l00, pictures, widgets
 from pmd_kit.notation import notation_table
-from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
+from pmd_lite.figures.runs import alphas_of, frontier_of
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -42,14 +41,42 @@ size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson"
 settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
 runs_in = Path("runs") / f"lesson00-{size}"
 
+# %%
+worlds, shorter = (range(1, 6), {}) if size == "lesson" else ([1], dict(steps=60, every=20))
+sorted_parts = factories.compare(worlds, {**factories.ALONE, **factories.TOGETHER}, **shorter)
+
+# %%
+sorted_parts.figure()
+
+# %% tags=["result-table"]
+print(sorted_parts.reading())
+
 # %% [markdown]
-# ## Six languages
+# **What to notice.** Up and to the right is better. The squares are the two single networks; the circles are the two that teach
+# each other. Each arrow leads from a single network to the student that began as its twin, with the same weights and the same
+# order of parts. So every difference is caused by what the students tell each other. Whatever lies below and to the left of a
+# step is beaten: where the solid step lies outside the dashed one, the frontier has moved. Each world is a new problem from a
+# new seed. One world proves little, so the lines above count the worlds.
+
+# %% [markdown]
+# ## Now languages
 #
-# Training on real corpora takes hours. Our six languages are invented: a program makes them from a seed. They come in families,
-# and have their own sound changes, word orders, endings and scripts. A small model learns much of them within minutes, and it
-# still meets what makes multilingual translation hard. Their sizes decrease as WMT-6's sizes do, so they borrow the names of
-# WMT-6's languages (`fra`, `deu`, `zho`, `est`, `ron`, `tur`); not one of their words is real. Here is one meaning in all six
-# languages:
+# One model that translates many languages is cheaper than many models, and small languages profit from large languages that are
+# related to them. But the training data are very unequal: in the paper's WMT-6, French has three million sentences and Turkish
+# has five thousand. Languages take the place of the factories. We must decide how often the model sees each language pair
+# $\ell$, which has $N_\ell$ sentences. The usual way to decide is a *temperature* $\tau$:
+#
+# $$P(\ell) = \frac{N_\ell^{1/\tau}}{\sum_j N_j^{1/\tau}} \tag{Eq. 2}$$
+#
+# With $\tau = 1$ the sizes of the data decide. A larger $\tau$ makes $P$ flatter, so that the small languages are drawn more
+# often. (The factories above used $\tau = 1$ and $\tau = \infty$.)
+#
+# ### Six languages
+#
+# Training on real corpora takes hours. Our six languages are invented: a program makes them from a seed, in families, with their
+# own sound changes, word orders, endings and scripts. A small model learns much of them within minutes. Their sizes decrease as
+# WMT-6's sizes do, so they borrow the names of WMT-6's languages (`fra`, `deu`, `zho`, `est`, `ron`, `tur`); not one of their
+# words is real. Here is one meaning in all six languages:
 
 # %%
 corpus = pmd.load_corpus("longtail")
@@ -109,9 +136,9 @@ print(l00.stories.gains(one, five, auto))
 # %% [markdown]
 # ## The frontier
 #
-# Each model is a point: further to the right is better on small languages, further up is better on large ones. The gray line
-# joins the single models. Each arrow goes from a single model to the student that started as its twin. This is a small version
-# of the first figure of the paper.
+# Again each model is a point: further to the right is better on small languages, further up is better on large ones. The gray
+# line joins the single models. Each arrow goes from a single model to the student that started as its twin. This is a small
+# version of the first figure of the paper.
 
 # %%
 frontier_of([one, five, auto])
@@ -131,11 +158,10 @@ widgets.frontier_picker([one, five, auto])
 # $$(1-\alpha_i[\ell])\,\mathcal{L}_{ce} + \alpha_i[\ell]\,\mathcal{L}_{kd} \tag{Eq. 4}$$
 #
 # The first term asks for the reference translation. The second term asks the student to give every next word the probability
-# that the other model gives it. The weight $\alpha_i[\ell]$ says how much the student listens to the other model. Each student
-# has its own weight for each language, and Auto-PMD chooses these weights by trial, again and again during training. It makes
-# three copies of the student. It trains each copy for a short time: one with all weights raised, one with all weights lowered,
-# one with the weights kept. Then it measures the loss of each copy on held-out sentences, language by language, keeps the best
-# action for each language, and throws the copies away.
+# that the other model gives it. The weight $\alpha_i[\ell]$ says how much the student listens to the other model. Auto-PMD
+# chooses it for each student and each language by trial, again and again during training. It makes three copies of the student
+# and trains each for a short time: with all weights raised, lowered or kept. Then it measures the loss of each copy on held-out
+# sentences, keeps the best action for each language, and throws the copies away. (In the factories the same search was used.)
 
 # %%
 alphas_of(auto)
@@ -144,24 +170,14 @@ alphas_of(auto)
 # **What to notice.** Distillation starts after three tenths of the run, because a teacher that knows nothing has nothing to
 # teach. Do the small languages end with larger weights than the large ones, as the paper found? For which student?
 
-# %%
-dev_loss_of([one, five, auto])
-
-# %% [markdown]
-# **What to notice.** This is the loss on held-out sentences; lower is better. If a curve rises again after its star, the model
-# *overfits*: it still gets better on its few training sentences, and it gets worse on everything else. Look at the two smallest
-# languages, and compare each student with the single model of the same $\tau$. A student also listens to a model that has *not*
-# seen those sentences so often, which can keep its loss down. The figure of the weights shows how much it listens. Then compare
-# with the frontier above. A lower loss and a higher BLEU are not the same thing. Loss asks how much probability the model gives
-# to the right sentence; BLEU only looks at the sentence to which the model gives the most probability.
-
 # %% [markdown]
 # ## When does it help?
 #
-# One run proves little. Here are more runs. `benchmarks/toy_regimes.py` trained them with this lesson's settings, and the
-# results are stored beside this notebook; the line above the table says how many seeds each world has. In the world
-# **longtail** (the one of this lesson) the smallest languages have 30 sentences, and the models overfit on them. In the world
-# **toy** the smallest languages have hundreds of sentences, and after the same number of updates no model overfits.
+# One run proves little. `benchmarks/toy_regimes.py` trained more with this lesson's settings; the line above the table says
+# how many seeds each world has. In the world **longtail** (the one of this lesson) the smallest languages have 30 sentences, and
+# the models *overfit*: they still get better on these sentences, and worse on all others. In the world **toy** they have
+# hundreds, and after the same number of updates no model overfits. A lower loss on held-out sentences and a higher BLEU are not
+# the same thing: BLEU only looks at the sentence to which the model gives the most probability.
 
 # %%
 stored = l00.stories.Regimes.load(Path("results") / "toy_regimes.json")
@@ -172,6 +188,24 @@ stored.figure()
 
 # %%
 print(stored.reading())
+
+# %% [markdown]
+# ## Why not here?
+#
+# Compare the two results of this lesson: the sentence under the factories, and the last column above. If the factories moved and
+# the languages did not, what is different? Lesson 16 varies the factories, one thing at a time, and finds three conditions:
+#
+# - **The labels must be noisy.** In the factories a fifth of the labels is random. A network learns even the wrong labels of the
+#   40 parts by heart, and its peer does not confirm them. With clean labels, smoothing the labels does better than a peer.
+#   Our invented languages follow fixed rules, so their labels are nearly clean, and every model here smooths its labels anyway.
+# - **The tasks must have something in common.** The second factory's sensors are partly the first one's. So what a peer knows
+#   about the many parts helps with the few.
+# - **A teacher must know the large task.** If the factories' networks train for 300 updates instead of 1,000, the frontier moves
+#   outwards in two of five worlds only. Our translation models would still improve with more updates (lesson 12), too: beginners
+#   teach beginners.
+#
+# Real sentences have many right translations, which is noise too. [Lesson 13](13_real_text.ipynb) therefore looks at real text,
+# [lesson 16](16_beyond_the_paper.ipynb) at the factories, and `docs/results.md` lists what has been found so far.
 
 # %% [markdown]
 # ## The map
@@ -186,12 +220,8 @@ notation_table()
 # ## Takeaways
 #
 # - Sampling moves a model *along* a frontier: what one language wins, another loses.
-# - Distillation between two differently sampled models can give each a part of the other's strength. We expect it to help
-#   where a language overfits, and to cost where the teacher is still learning a language. So the weights must differ by
-#   language and over time.
-# - In this small world look at held-out loss and at BLEU separately. The tables above say, seed by seed, what happens to each.
-#   The paper's models are hundreds of times larger and were trained for days; this lesson neither proves nor refutes the
-#   paper's result.
+# - Two models that draw differently and teach each other can push the frontier. They did so between two factories; with
+#   languages it depends on the data and on the length of training.
 # - Auto-PMD also costs more: two models, a teacher's forward pass for every distilled batch, and three short trainings per
 #   search. Would one larger model, or one that is trained longer, do as well? The question is fair, and later lessons ask it.
 # - Read results like these twice: once for the size of a difference, and once for whether all seeds agree on its sign.

@@ -1,4 +1,4 @@
-"""The exercises of lesson 16, strategies of one's own inside `train`, and the lesson's figure."""
+"""The exercises of lesson 16, and strategies of one's own inside `train`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from torch import Tensor, nn
 import pmd_lite as pmd
 from pmd_kit import l16
 from pmd_kit.exercise import OPEN, Exercise
-from pmd_kit.l16.figures import plane
 from pmd_kit.l16.own_strategies import Council, Resting, forward_passes, teacher_shares
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.distillation.mutual import BaseDistiller, UniPMD
 from pmd_lite.errors import UserError
-from pmd_lite.figures.style import alt_text
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.methods import METHODS, SAMPLERS, Method
 from pmd_lite.sampling.temperature import BaseSampler
@@ -216,14 +214,6 @@ def test_a_name_that_is_not_registered_is_missed_when_a_run_is_opened(
 
 
 # ---------------------------------------------------------------- the figure
-
-
-def test_the_plane_names_its_own_axes() -> None:
-    clouds = {"alone": [(1.0, 2.0), (1.5, 2.5)], "taught": [(2.0, 2.0), (2.5, 3.0)]}
-    fig = plane(clouds, "small", "large", alt="two systems", arrows=[("alone", "taught")])
-    assert (fig.axes[0].get_xlabel(), fig.axes[0].get_ylabel(), alt_text(fig)) == ("small", "large", "two systems")
-    texts = [text.get_text() for text in fig.axes[0].texts]
-    assert {"alone", "taught"} <= set(texts)
 
 
 def shares(losses: Tensor, student: int, sharpness: float) -> Tensor:

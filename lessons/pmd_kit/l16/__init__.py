@@ -1,5 +1,5 @@
-"""Lesson 16, beyond the paper: its checks, its figures, lives and own strategies."""
+"""Lesson 16, beyond the paper: its checks, lives and own strategies, and a stored study."""
 
-from pmd_kit.l16 import checks, figures, lives, own_strategies
+from pmd_kit.l16 import checks, conditions, lives, own_strategies
 
-__all__ = ["checks", "figures", "lives", "own_strategies"]
+__all__ = ["checks", "conditions", "lives", "own_strategies"]
