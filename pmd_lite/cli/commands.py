@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -126,7 +127,7 @@ def show(
     Args:
         runs: one or more run directories, e.g. runs/*.
         metrics: a table of test scores for each of these, in this order: bleu, chrf, ter (see `evaluate`).
-        csv: print only the scores, as comma-separated values.
+        csv: print only the scores, one on each line, as comma-separated values.
         figures: also draw dev loss, distillation weights and frontier, into RUN/figures (PNG and PDF).
     """
     if not runs:
@@ -144,10 +145,10 @@ def show(
             print(f"    {line}")
     scored = [run for run in shown if (run.path / "scores.json").exists()]
     if csv:
-        rows = [[str(run.path), METRICS[metric], *row] for metric in metrics for run in scored
-                for row in score_table([run], metric).rows]  # fmt: skip
-        columns = score_table(scored[:1], "bleu").columns if scored else []
-        print(Table(["run", "metric", *columns], rows).to_csv(), end="")
+        rows = [[str(run.path), label, METRICS[metric], pair, None if math.isnan(score) else score] for run in scored
+                for i, label in enumerate(run.labels) for metric in metrics
+                for pair, score in run.measured(metric, i).items()]  # fmt: skip
+        print(Table(["run", "model", "metric", "pair", "score"], rows).to_csv(), end="")
     for metric in metrics if scored and not csv else ():
         print(score_table(scored, metric).to_text())
     if scored and not csv:

@@ -72,7 +72,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], joined: int = 0) -> None:
-    """Load weights saved without second names of tied tensors; rows of the last `joined` ids stay. UserError if unfit."""
+    """Load weights saved without second names of tied tensors; the last `joined` ids keep their rows. Or UserError."""
     own = model.state_dict()
     storage: dict[int, str] = {}
     for name, tensor in own.items():
