@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -45,12 +46,13 @@ def translate(
         ensemble: runs whose students translate together with all students of this run, by their mean probability; name
             this run again to take its own students alone.
     """
-    trained, where = Run(run), str(file or "standard input")
+    where = str(file or "standard input")
     with (
         waiting(f"sentences from {where}, and for its end (Ctrl-D in a terminal)"),
         file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream,
     ):
         lines = list(text_lines(stream, where))
+    trained = Run(run)
     translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam, ensemble=ensemble)
     if strange := [n for n, line in enumerate(lines, 1) if UNK in trained.tokenizer.encode_src(line, pair)]:
         print(f"note: {where}:{strange[0]}: {len(strange):,} lines hold characters unknown to the tokenizer. Is the "
@@ -143,7 +145,7 @@ def show(
     Args:
         runs: one or more run directories, e.g. runs/*.
         metrics: a table of test scores for each of these, in this order: bleu, chrf, ter (see `evaluate`).
-        csv: print only the scores, as comma-separated values.
+        csv: print only the scores, one on each line, as comma-separated values.
         figures: also draw dev loss, distillation weights and frontier, into RUN/figures (PNG and PDF).
     """
     if not runs:
@@ -162,20 +164,20 @@ def show(
             print(f"    {line}")
     scored = [run for run in shown if (run.path / "scores.json").exists()]
     if csv:
-        rows = [[str(run.path), METRICS[metric], *row] for metric in metrics for run in scored
-                for row in score_table([run], metric).rows]  # fmt: skip
-        if len({tuple(run.pairs) for run in scored}) > 1:
-            raise UserError("--csv: these runs have different language pairs. Name those of one corpus")
-        columns = score_table(scored[:1], "bleu").columns if scored else []
-        print(Table(["run", "metric", *columns], rows).to_csv(), end="")
+        rows = [[str(run.path), label, METRICS[metric], pair, None if math.isnan(score) else score] for run in scored
+                for i, label in enumerate(run.labels) for metric in metrics
+                for pair, score in run.measured(metric, i).items()]  # fmt: skip
+        print(Table(["run", "model", "metric", "pair", "score"], rows).to_csv(), end="")
     groups = by_corpus(scored) if not csv else []
     for group in groups:
         about = group[0].corpus
         if len(groups) > 1:
-            print(f"\nCorpus {about['name']} ({about['path'] or 'in memory'}), fingerprint {about['fingerprint'][:8]}")
+            print(f"
+Corpus {about['name']} ({about['path'] or 'in memory'}), fingerprint {about['fingerprint'][:8]}")
         for metric in metrics:
             print(score_table(group, metric).to_text())
-        print("\n".join(said_beside([run.scores for run in group], metrics)))
+        print("
+".join(said_beside([run.scores for run in group], metrics)))
     if figures:
         draw(shown, scored)
 

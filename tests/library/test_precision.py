@@ -120,7 +120,7 @@ def test_all_ranks_compute_as_rank_0_does(make_trainer: MakeTrainer, monkeypatch
 
     class Second(Group):
         def of_rank(self, rank: int, value: Any) -> Any:
-            return Precision(torch.bfloat16) if isinstance(value, Precision) else value
+            return vars(Precision(torch.bfloat16)) if isinstance(value, dict) and "dtype" in value else value
 
     monkeypatch.setattr(precision, "try_products", lambda d_model: (1e-7, 1.0, 1.0))
     monkeypatch.setattr(step, "current", Second)

@@ -86,9 +86,10 @@ def test_show_prints_comma_separated_values_and_nothing_else(
     run = train(corpus, tmp_path / "run, one")
     assert main(["show", str(run.path), "--csv", "--metrics", "chrf", "bleu"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["metric"] for row in rows] == ["chrF", "BLEU"] and rows[0]["run"] == str(run.path)
-    for row, metric in zip(rows, ("chrf", "bleu"), strict=True):
-        assert {pair: float(row[pair]) for pair in corpus.pairs} == run.measured(metric)  # type: ignore[arg-type]
+    assert {(row["run"], row["model"]) for row in rows} == {(str(run.path), "tau=1")}
+    for name, metric in (("chrF", "chrf"), ("BLEU", "bleu")):
+        found = {row["pair"]: float(row["score"]) for row in rows if row["metric"] == name}
+        assert found == run.measured(metric)  # type: ignore[arg-type]
 
 
 def test_a_table_as_csv_and_as_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
