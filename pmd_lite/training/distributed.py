@@ -151,8 +151,9 @@ def joined(device: str = "auto") -> Iterator[Group]:
     cuda = device in ("auto", "cuda") and torch.cuda.is_available()
     if cuda:
         if local >= torch.cuda.device_count():
-            raise UserError(f"rank {local} of this machine has no GPU of its own: there are {torch.cuda.device_count()}."
-                            " Start one process per GPU, or give --device cpu")  # fmt: skip
+            count = torch.cuda.device_count()
+            raise UserError(f"rank {local} of this machine has no GPU of its own: there are {count}. Start one process per "
+                            "GPU, or give --device cpu")  # fmt: skip
         torch.cuda.set_device(local)
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_DFL) if main else None  # PyTorch would not let Ctrl-C through
