@@ -58,7 +58,7 @@ def excerpt(thing: Callable[..., Any], first: str, last: str) -> Listing:
 
     Raises UserError where the source has no such lines, so that a lesson notices when the library changes.
     """
-    lines = inspect.getsource(thing).splitlines()
+    lines = inspect.getsource(thing).split("\n")
     begin = next((i for i, line in enumerate(lines) if first in line), None)
     end = next((i for i, line in enumerate(lines) if last in line and begin is not None and i >= begin), None)
     if begin is None or end is None:

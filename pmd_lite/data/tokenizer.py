@@ -299,6 +299,7 @@ def _some(text: ParallelText, wanted: int, rng: np.random.Generator) -> Iterator
 
 
 def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
+    """A sentencepiece model of columns of texts, as the bytes of its file; name: "joint" or a language."""
     model = io.BytesIO()
     # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
     every: set[str] = set()
