@@ -38,7 +38,9 @@ size = None  # papermill: -p size ci
 
 # %%
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
-settings = {} if size == "lesson" else dict(steps=40, eval_every=20, update_every=13, d_model=16)
+settings, world = {}, {}
+if size == "ci":
+    settings, world = dict(steps=40, eval_every=20, update_every=13, d_model=16, trial_ratio=0.03), dict(held=40)
 runs_in = Path("runs") / f"lesson00-{size}"
 
 # %%
@@ -79,7 +81,7 @@ print(sorted_parts.reading())
 # words is real. Here is one meaning in all six languages:
 
 # %%
-corpus = pmd.load_corpus("longtail")
+corpus = pmd.load_corpus("longtail", **world)
 print(explain(world="longtail", i=3))
 
 # %%
@@ -101,7 +103,8 @@ pictures.sampling_distribution(
 # model, and `model_2` from the same as the single $\tau=5$ model. So every difference between them is caused by distillation.
 
 # %%
-jobs = [dict(corpus="longtail", method=m, out=runs_in / m.replace("=", ""), **settings) for m in ("auto-pmd", "tau=1", "tau=5")]
+methods, common = ("auto-pmd", "tau=1", "tau=5"), dict(corpus="longtail", corpus_options=world, **settings)
+jobs = [dict(common, method=method, out=runs_in / method.replace("=", "")) for method in methods]
 auto, one, five = pmd.train_side_by_side(jobs, workers=2)
 
 # %% [markdown]

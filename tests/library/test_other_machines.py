@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FAQ = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-IMAGE_BRINGS = {"IPython"}  # JupyterLab and its kernel are part of Binder's image
+IMAGE_BRINGS = {"IPython", "pygments"}  # JupyterLab and its kernel are part of Binder's image
 BROUGHT_BY = {"PIL": "matplotlib"}
 PACKAGES = {"pmd_lite", "pmd_kit", "pmd_corpora"}  # what `pip install` of this repository installs
 
