@@ -172,12 +172,10 @@ def show(
     for group in groups:
         about = group[0].corpus
         if len(groups) > 1:
-            print(f"
-Corpus {about['name']} ({about['path'] or 'in memory'}), fingerprint {about['fingerprint'][:8]}")
+            print(f"\nCorpus {about['name']} ({about['path'] or 'in memory'}), fingerprint {about['fingerprint'][:8]}")
         for metric in metrics:
             print(score_table(group, metric).to_text())
-        print("
-".join(said_beside([run.scores for run in group], metrics)))
+        print("\n".join(said_beside([run.scores for run in group], metrics)))
     if figures:
         draw(shown, scored)
 
