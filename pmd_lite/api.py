@@ -1,7 +1,5 @@
 """load_corpus, train: what notebooks and the command line call."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -4,8 +4,6 @@ Every other room writes through this file, with two exceptions that need more: a
 (training/rundir.py), and downloads that continue after a kill (pmd_corpora/transfer.py).
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import math

@@ -1,7 +1,5 @@
 """Every method as one row: a sampler for each student, and a distiller. To add a method, add a row (and its class)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Train on several processes of this machine with one call, also from a notebook cell: torchrun without a shell."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -123,8 +123,12 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
     count = 0
 
     def make(
-        method: str = "auto-pmd", *, path: Path | None = None, samplers: list[str] | None = None,
-        found: Resources | None = None, **overrides: Any,
+        method: str = "auto-pmd",
+        *,
+        path: Path | None = None,
+        samplers: list[str] | None = None,
+        found: Resources | None = None,
+        **overrides: Any,
     ) -> Trainer:
         nonlocal count
         count += 1

@@ -12,8 +12,6 @@ rest depends on what is read from the run:
     weights       LSMD's alpha: numbers for the same pairs and students, in no unit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal

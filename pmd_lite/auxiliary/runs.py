@@ -5,8 +5,6 @@ the final weights of an Auto-PMD run; EnsembleDistill needs single models, which
 run directory remembers which runs were used. `fitting.py` decides whether a finished run fits.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

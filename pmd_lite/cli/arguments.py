@@ -1,7 +1,5 @@
 """The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | export | show | ..."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The commands except train, estimate and data; their docstrings are the help texts."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The data command: build a corpus directory, or describe one. Its docstring is the help text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

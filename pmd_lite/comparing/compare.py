@@ -1,7 +1,5 @@
 """compare(): methods x seeds on one corpus, at equal tokens or at equal compute, resumable run by run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

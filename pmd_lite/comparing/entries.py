@@ -1,7 +1,5 @@
 """The methods of a comparison as users write them: "auto-pmd samplers=tau=1,chi-ibr steps=3000"."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

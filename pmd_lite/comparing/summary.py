@@ -1,7 +1,5 @@
 """From the runs of a comparison to plain data: scores, curves, differences and costs of every system."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of the values of fields, which every section of the configuration uses."""
 
-from __future__ import annotations
-
 import functools
 import math
 import typing

@@ -3,8 +3,6 @@
 In ted8 and wmt6 some values depend on direction and method: `pmd_lite.config.published` has them, with their sources.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 and the authors' scripts have one for each; `fidelity` chooses (see `settings`). Names of fields are those of `Config`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

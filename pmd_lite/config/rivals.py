@@ -3,8 +3,6 @@
 Two sections of `Config`. If a method's own paper or code has another value, the field names it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -4,8 +4,6 @@ They run over flat bytes with numpy; Python reads single lines only to find and 
 we keep only the faults, so memory does not grow with the text.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

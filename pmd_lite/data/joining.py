@@ -1,7 +1,5 @@
 """Languages and pairs that join a trained tokenizer, so that a trained model can learn them (Ours)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pmd_lite.data.corpus import Corpus

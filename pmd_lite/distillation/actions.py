@@ -4,8 +4,6 @@ Actions move alpha on the logit scale, so alpha stays in [0, 1]. Auto-PMD keeps 
 and then down is exact to rounding, and 0 and 1 (logits -inf and +inf) are fixed points and never become NaN.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

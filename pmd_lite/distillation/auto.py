@@ -1,7 +1,5 @@
 """Auto-PMD (section 3.3, Alg. 2): every T updates it searches weights for each pair on the dev set. And Dynamic-MD."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

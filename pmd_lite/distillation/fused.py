@@ -11,8 +11,6 @@ the backward pass multiplies them by a number. Teachers' predictions are project
 (Liger-Kernel and TRL chunk their losses in the same way; the formulas are ours.)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ Read this form; the tests compare with it. Training computes the same sums in `f
 tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar, cast
 

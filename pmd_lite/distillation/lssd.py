@@ -1,7 +1,5 @@
 """LSSD (Huang et al. 2022): each pair's teacher is the student's own snapshot from the epoch that was best for it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, Literal

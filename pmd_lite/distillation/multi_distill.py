@@ -1,7 +1,5 @@
 """Multi-Distill (Tan et al. 2019): a bilingual teacher for each pair, until the student is better than its teacher."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The base of all distillers, and those with a weight given by hand: none, Bi-PMD, Uni-PMD, LSMD, EnsembleDistill."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From states to logits: the projection that all losses of `fused.py` use, and the chunks in which they compute it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -5,8 +5,6 @@ three in which every pair takes the same action. If each pair's dev loss depends
 paper's Distillation Weights Independence hypothesis, DWI), both give the same choice; otherwise they may differ.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Teachers' predictions on a batch, kept as hidden states (d_model numbers per token) and projected chunk by chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A BLEU score without its tokenizer cannot be compared: the default tokenizer tur
 word. The tokenizer therefore follows from the target language (tokenizers.py), unless the caller names one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

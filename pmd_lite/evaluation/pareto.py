@@ -3,8 +3,6 @@
 A point is one model; its coordinates are, say, (LRL BLEU, HRL BLEU) as in Figure 1 of the paper, or one score per pair.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Tables of test scores: a row for each student of each run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The scores of a run as plain data: what scores.json holds, and the notes that belong below a table of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path

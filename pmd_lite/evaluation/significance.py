@@ -4,8 +4,6 @@ Mean test BLEU is corpus BLEU of every pair, averaged over pairs and then over s
 which sentences are in the test set, and which seed a model was trained with. Both are resampled here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

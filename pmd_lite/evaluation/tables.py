@@ -1,7 +1,5 @@
 """Small result tables as plain text, Markdown, HTML, CSV and data frames from the same rows."""
 
-from __future__ import annotations
-
 import csv
 import html
 import importlib

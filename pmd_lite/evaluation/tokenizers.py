@@ -17,8 +17,6 @@ pieces of one sentencepiece model for 200 languages; NLLB Team 2022) is closer t
 model at the first use; ask for it by name. Scores of two tokenizers cannot be compared, whatever the language.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sacrebleu import BLEU

@@ -1,7 +1,5 @@
 """Ids in, text out: sentences of similar length are translated in one batch."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from pathlib import Path

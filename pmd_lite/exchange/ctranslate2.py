@@ -6,8 +6,6 @@ the output, and it stores equal tables once. So every choice of `norm`, `tie`, `
 our parts corresponds to one of its parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ It has the weights, the tokenizer and a README.md with a few lines of Python tha
 `exchange.huggingface` and `exchange.ctranslate2` convert the weights, and say which models they can convert.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

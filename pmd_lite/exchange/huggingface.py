@@ -14,8 +14,6 @@ be converted. In the other direction, we refuse models with unscaled embeddings,
 encoder and a decoder that differ in heads, width or vocabulary.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path

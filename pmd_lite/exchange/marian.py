@@ -19,8 +19,6 @@ if the other side's model has it.
     OUT/tokenizer/          the sentencepiece models, one copy for each language
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What `train(init=...)` starts from: an imported checkpoint, or models of our own, which new languages may join."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from functools import cached_property
 from hashlib import sha256

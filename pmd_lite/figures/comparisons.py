@@ -4,8 +4,6 @@ Plain numbers in, a figure out, as in `plots`; every function requires `alt` and
 uneven data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Nothing here trains or reads files, so a figure can be redrawn from a stored run
 by hand. Every function requires `alt`, the alternative text, and raises UserError for missing or uneven data.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The figures of runs: reads curves and scores from run directories and hands plain data to `plots`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -4,8 +4,6 @@ Figures are built on matplotlib.figure.Figure and never through pyplot: pyplot k
 run widget callbacks in a second thread. The same data give the same bytes, so a reviewer can compare figures.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io

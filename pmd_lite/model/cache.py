@@ -1,7 +1,5 @@
 """A decoder layer's memory of the target, from one step of a search to the next."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

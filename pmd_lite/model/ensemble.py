@@ -1,7 +1,5 @@
 """Several models that translate as one: their probabilities are averaged, token by token."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -7,8 +7,6 @@ Names of axes: batch, src_len, trg_len, d_model as everywhere; `heads` and `d_he
 decoder rows: the batch in training, sentences x beams in beam search (`decoding.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

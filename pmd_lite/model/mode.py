@@ -1,7 +1,5 @@
 """Train mode or eval mode inside a block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ The parts are in `layers.py`, the search for the best translation in `decoding.p
 rest of the library, so you can read and use them alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Hours, memory and disk of a run on this machine, before it begins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small corpus instead of the real one: enough to measure steps, and the lengths of sentences."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@
 A run that is still writing, or was killed, may leave half a last line in metrics.jsonl. That line is ignored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ reproduced: we could consult neither the paper's values nor its code. Threshold,
 whose relatives never become good enough are ours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

@@ -4,8 +4,6 @@
 "Near" means D(q, p) = 1/2 sum_l p_l (q_l / p_l - 1)^2 <= rho.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Cooldown lowers tau over training ("Upsample or Upweight", 2024). Order Matters 
 all together (Choi et al., NeurIPS 2023). Neither looks at the model.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

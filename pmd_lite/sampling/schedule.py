@@ -1,7 +1,5 @@
 """Turns probabilities over pairs into a sequence of pairs; seed and number of the draw decide each one."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -5,8 +5,6 @@ MultiDDS-S (Wang et al., ACL 2020): how much training on the pair helps the dev 
 how uncertain the model is about the pair.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

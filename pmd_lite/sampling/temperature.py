@@ -1,7 +1,5 @@
 """The base of all samplers, and Eq. 2: temperature-based sampling (Arivazhagan et al. 2019)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

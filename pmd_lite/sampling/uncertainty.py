@@ -5,8 +5,6 @@ included. Every measure takes the TokenStats of one pair, which hold no padding,
 computed in float64 on the CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """UniMax (Chung et al., ICLR 2023): as uniform as possible, with a limit on how often each language is repeated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

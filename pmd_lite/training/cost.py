@@ -1,7 +1,5 @@
 """The computation of a run so far, by purpose: with it, methods are compared at equal compute."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 

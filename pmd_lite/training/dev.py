@@ -1,7 +1,5 @@
 """How good a model is on the dev set, pair by pair: losses with one device sync, and BLEU of greedy translations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

@@ -10,8 +10,6 @@ micro-batches than there are ranks: see `divided`.
 torchrun sets the environment variables that `joined` reads; `pmd_lite.launch` sets them from a notebook.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import os

@@ -4,8 +4,6 @@ Ids have no meaning without a tokenizer, so it is part of the run. The files in 
 their fingerprint: from the beginning if the run was given one, else from the moment when it has trained its own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Set
 from dataclasses import asdict

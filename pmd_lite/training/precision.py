@@ -6,8 +6,6 @@ at the same accuracy. On others the same switch makes PyTorch compute in bf16, s
 exact. bf16 autocast is several times as fast on processors with instructions for it, and ten times as slow on others.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The only window through which strategies look at models. Looking does not change the course of training."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

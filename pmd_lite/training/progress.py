@@ -1,7 +1,5 @@
 """What training shows while it runs: a bar with the time left, a line per evaluation, or a live figure."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Sequence

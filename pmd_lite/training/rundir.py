@@ -13,8 +13,6 @@ A run is one thing: a checkpoint holds the checksums of all that belongs to it (
 another run, student, seed or step. Runs begun by older versions have no such sums, and resume without this check.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import json

@@ -1,7 +1,5 @@
 """Seeds for everything that is random in training. Each use has a stream of its own, so that none disturbs another."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Copies of nested training state, and bitwise comparison of two of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

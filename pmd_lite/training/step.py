@@ -11,8 +11,6 @@ training time as its limitation. With `turns="together"`, each student learns fr
 step. Then no student waits for another within a step, and each may have a process and a device of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """A student of Alg. 1: a learner with its own sampler, draws, order of batches, and sums of losses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The loop around the step of Alg. 1: the work between two steps, Ctrl-C, saving and resuming."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading

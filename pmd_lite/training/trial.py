@@ -5,8 +5,6 @@ only copies are trained, the student stays the same, bit for bit. `live_trial` d
 trials train the student itself, one after another, and only the learning rate and the update counter are restored.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

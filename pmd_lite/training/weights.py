@@ -4,8 +4,6 @@ The checksum is in the metadata of the safetensors file. A file without one (fro
 here; a checkpoint of today refuses it (see `RunDir.load_checkpoint`).
 """
 
-from __future__ import annotations
-
 import zipfile
 from hashlib import sha256
 from pathlib import Path

@@ -41,7 +41,7 @@ def test_the_file_is_there(row: Departure) -> None:
 @pytest.mark.parametrize("row", WITH_OPTION, ids=named)
 def test_the_option_is_legal_and_changes_ours(row: Departure) -> None:
     """In at least one preset the value differs from the preset's, so the option can change it."""
-    (name, value), = parse_settings([row.option]).items()
+    ((name, value),) = parse_settings([row.option]).items()
     value = float(value) if isinstance(leaf(PRESETS["wmt6"], name), float) else value
     changed = [leaf(preset(p, **{name: value}), name) == value != effective(PRESETS[p], name) for p in ("ted8", "wmt6")]
     assert any(changed)

@@ -104,8 +104,9 @@ def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: C
 def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
     tiny_corpus: Corpus, plain: Run, tmp_path: Path
 ) -> None:
-    alone, given = train(tiny_corpus, "chi-ibr", tmp_path / "a"), train(
-        tiny_corpus, "chi-ibr", tmp_path / "b", use=[plain.path]
+    alone, given = (
+        train(tiny_corpus, "chi-ibr", tmp_path / "a"),
+        train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[plain.path]),
     )
     assert not (tmp_path / "b" / "auxiliary").exists()
     assert given.auxiliary[0].path == plain.path.resolve()
@@ -239,9 +240,7 @@ def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, au
 
 
 @pytest.mark.slow
-def test_lsmd_refuses_the_weights_of_another_number_of_students(
-    tiny_corpus: Corpus, auto: Run, tmp_path: Path
-) -> None:
+def test_lsmd_refuses_the_weights_of_another_number_of_students(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"For auto-pmd: samplers is tau=1,tau=5 there and tau=1,tau=5,tau=inf here"):
         train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
 
