@@ -87,5 +87,6 @@ def frontiers(
         name_axes(ax, title=title)
     fig.supxlabel(x, fontsize=TEXT_SIZE)
     fig.supylabel(y, fontsize=TEXT_SIZE)
-    legend_above(fig, [Line2D([], [], **style) for style in styles], names)
+    handles = [Line2D([], [], **style) for style in styles]  # type: ignore[arg-type]
+    legend_above(fig, handles, names)
     return settled(fig)
