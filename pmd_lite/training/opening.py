@@ -114,7 +114,7 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
         stored["corpus"][words] = wanted["corpus"][words]
     if stored["init"] and wanted["init"]:
         stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
-    longer = _prolonged(rundir, wanted["config"])
+    longer = _prolonged(rundir, stored, wanted["config"])
     for name in {"device"} | free | longer.keys():
         stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
     stored.pop("prolonged", None)
@@ -132,12 +132,12 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
         write_json(rundir.path / "config.json", {**rundir.config, "prolonged": longer})
 
 
-def _prolonged(rundir: RunDir, wanted: dict[str, Any]) -> dict[str, Any]:
+def _prolonged(rundir: RunDir, stored: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """{field of `LENGTH`: value} if a begun run is wanted with another length; else {}. UserError if it is too long."""
-    stored = rundir.config
-    longer = {name: wanted["train"][name] for name in LENGTH}
-    lines = rundir.lines("eval", len(stored["corpus"]["pairs"]))
-    if not lines or ("prolonged" not in stored and longer == {n: stored["config"]["train"].get(n) for n in LENGTH}):
+    first, longer = ({name: train[name] for name in LENGTH} for train in (stored["config"]["train"], wanted["train"]))
+    if "prolonged" not in stored and longer == first:
+        return {}
+    if not (lines := rundir.lines("eval", len(stored["corpus"]["pairs"]))):
         return {}
     made, epoch = lines[-1]["step"], lines[-1]["epoch"]
     total = Clock.of(Config.from_dict(wanted), epoch * wanted["train"]["accumulate"], waits=False).total
