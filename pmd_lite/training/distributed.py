@@ -152,8 +152,8 @@ def joined(device: str = "auto") -> Iterator[Group]:
     if cuda:
         if local >= torch.cuda.device_count():
             count = torch.cuda.device_count()
-            raise UserError(f"rank {local} of this machine has no GPU of its own: there are {count}. Start one process per "
-                            "GPU, or give --device cpu")  # fmt: skip
+            raise UserError(f"rank {local} of this machine has no GPU of its own: there are {count}. Start one process "
+                            "per GPU, or give --device cpu")  # fmt: skip
         torch.cuda.set_device(local)
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_DFL) if main else None  # PyTorch would not let Ctrl-C through
