@@ -60,7 +60,7 @@ class World:
             [first, self.same * first + self.own * other],
             torch.randn(HIDDEN_FEATURES, KINDS, generator=rng),
         )
-        data: Data = {}
+        data: dict[str, list[Parts]] = {}
         for split, counts in {"train": self.parts, "dev": (200, 200), "test": (TESTED, TESTED)}.items():
             data[split] = []
             for factory, n in enumerate(counts):
