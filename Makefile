@@ -38,6 +38,7 @@ test-fast: checks ## the same without the slow tests: for the minutes between tw
 
 checks: $(VENV)/.dev
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check --quiet .
 	@$(MAKE) --no-print-directory --jobs=2 mypy lesson-check
 
 mypy: $(VENV)/.dev

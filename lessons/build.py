@@ -6,6 +6,7 @@ results of the first.
 
     python -m lessons.build              every lesson
     python -m lessons.build --only 00    one lesson
+    python -m lessons.build --text       execute only lessons whose code has changed; the others get their new text
     python -m lessons.build --check      build nothing; exit 1 and name each notebook that differs from its source
 
 The same source gives the same file: cell ids come from the position, no times and no widget states are kept, and text
@@ -133,10 +134,33 @@ def build(source: Path, lessons: Path) -> list[Path]:
             for number, text in stderr_texts(nb):
                 print(f"  {source.stem}, cell {number} wrote to the error stream (left out): {text.strip()[-200:]}")
             tidy(nb, source.name)
-            nbformat.validate(nb)
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
+            _write(nb, target)
     return list(found)
+
+
+def retell(source: Path, lessons: Path) -> bool:
+    """Write the new text of both versions around the stored outputs; False, and nothing written, if code has changed.
+
+    Outputs that show the library's source, or come from data that have changed, need an execution: build the lesson.
+    """
+    found = versions(source, lessons)
+    for target, nb in found.items():
+        old = nbformat.read(target, as_version=4) if target.exists() else nbformat.v4.new_notebook()
+        pairs = [[cell for cell in cells if cell.cell_type == "code"] for cells in (old.cells, nb.cells)]
+        was, now = ([(cell.source, "widget" in tags(cell)) for cell in cells] for cells in pairs)
+        if was != now:
+            return False
+        for stored, cell in zip(*pairs, strict=True):
+            cell.outputs, cell.execution_count = stored.outputs, stored.execution_count
+    for target, nb in found.items():
+        _write(nb, target)
+    return True
+
+
+def _write(nb: NotebookNode, target: Path) -> None:
+    nbformat.validate(nb)
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(nbformat.writes(nb) + "\n", encoding="utf-8", newline="\n")
 
 
 def tidy(nb: NotebookNode, name: str) -> None:
@@ -211,6 +235,7 @@ def main(argv: list[str] | None = None, lessons: Path = LESSONS) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m lessons.build", description="Build the lessons from lessons/src.")
     parser.add_argument("--check", action="store_true", help="compare only; exit 1 if a notebook is stale")
+    parser.add_argument("--text", action="store_true", help="execute no lesson of which only the text has changed")
     parser.add_argument("--only", metavar="NN", help="build only the lesson with this number")
     args = parser.parse_args(argv)
     if args.check:
@@ -222,8 +247,11 @@ def main(argv: list[str] | None = None, lessons: Path = LESSONS) -> int:
         print(f"There is no lesson {args.only or ''} in {lessons / 'src'}.", file=sys.stderr)
         return 1
     for source in chosen:
-        print(f"building {source.stem} ...", flush=True)
         try:
+            if args.text and retell(source, lessons):
+                print(f"{source.stem}: new text around the stored outputs")
+                continue
+            print(f"building {source.stem} ...", flush=True)
             build(source, lessons)
         except (LessonError, CellFailed) as err:
             print(err, file=sys.stderr)

@@ -52,22 +52,12 @@ Table(["setting", "pair", "source", "target"], rows)
 
 # %%
 wmt6 = {
-    "fr-en": 3_000_000,
-    "de-en": 1_500_000,
-    "zh-en": 400_000,
-    "et-en": 80_000,
-    "ro-en": 10_000,
-    "tr-en": 5_000,
+    "fr-en": 3_000_000, "de-en": 1_500_000, "zh-en": 400_000,
+    "et-en": 80_000, "ro-en": 10_000, "tr-en": 5_000,
 }
 ted8 = {
-    "kor-eng": 205_640,
-    "fra-eng": 192_304,
-    "bul-eng": 174_444,
-    "ell-eng": 134_327,
-    "mkd-eng": 25_335,
-    "hin-eng": 18_798,
-    "mar-eng": 9_840,
-    "bos-eng": 5_664,
+    "kor-eng": 205_640, "fra-eng": 192_304, "bul-eng": 174_444, "ell-eng": 134_327,
+    "mkd-eng": 25_335, "hin-eng": 18_798, "mar-eng": 9_840, "bos-eng": 5_664,
 }
 toy = dict(zip(corpus.pairs, corpus.sizes))
 corpora = {"WMT-6": wmt6, "TED-8-Diverse": ted8, "longtail (ours)": toy}
@@ -88,7 +78,6 @@ Table(["corpus", "pair", "sentences", "share"], rows)
 # ### Exercise 1: unequal (5 minutes, difficulty 1)
 #
 # Return both numbers, as `(ratio, share)`, for any list `sizes`. The list has even length and may be in any order.
-
 
 # %% tags=["exercise"]
 def unequal(sizes):
@@ -128,8 +117,7 @@ Table(["corpus", "sentences", "largest : smallest", "owned by the larger half"],
 
 # %%
 l01.figures.corpus_sizes(
-    wmt6,
-    scale="linear",
+    wmt6, scale="linear",
     alt="WMT-6 on a linear scale: two tall bars, one low, and three that can hardly be seen",
 )
 
@@ -138,8 +126,7 @@ l01.figures.corpus_sizes(
 
 # %%
 l01.figures.corpus_sizes(
-    wmt6,
-    scale="log",
+    wmt6, scale="log",
     alt="WMT-6 on a logarithmic scale: six bars falling in steps from 3,000,000 to 5,000",
 )
 
@@ -223,7 +210,6 @@ for pair in ("eng-fra", "eng-tur"):
 # You get all `pairs` of a corpus, one `pair` of them such as `"fr-en"`, and the `style`. Return the two tags as
 # `{"source": "__en__", "target": None}`; `None` stands for "no tag".
 
-
 # %% tags=["exercise"]
 def tags(pairs, pair, style):
     ### BEGIN SOLUTION
@@ -270,7 +256,6 @@ l01.checks.TAGS.grade(tags, seed=1)
 # so the batch with it would cost its length times the new number of sentences.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def pack(lengths, budget):
@@ -372,7 +357,6 @@ print("to predict    ", batch.gold.tolist())
 # comparison then makes a table of all combinations.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def keep_mask(lengths):

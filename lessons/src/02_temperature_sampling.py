@@ -50,7 +50,6 @@ print(temperature_probabilities([100, 25, 1], tau=2), "=", [10 / 16, 5 / 16, 1 /
 #
 # Write Eq. 2. `sizes` is a list of numbers and `tau` a positive number. Return one probability per pair.
 
-
 # %% tags=["exercise"]
 def P(sizes, tau):
     ### BEGIN SOLUTION
@@ -88,9 +87,7 @@ print(torch.allclose(softmax, temperature_probabilities(sizes, 5)))
 from pmd_kit import pictures
 
 pictures.sampling_distribution(
-    pairs,
-    sizes,
-    [1, 2, 5, math.inf],
+    pairs, sizes, [1, 2, 5, math.inf],
     alt="Probability of each WMT-6 pair: falling steeply at tau=1, less at 2 and 5, level at infinity",
 )
 
@@ -108,7 +105,6 @@ widgets.tau_slider(pairs, sizes)
 #
 # How many times more often is the largest pair drawn than the smallest? Write a function for any sizes and any $\tau$. One line
 # is enough, and you need no probabilities for it. (What should the result be for `math.inf`?)
-
 
 # %% tags=["exercise"]
 def ratio(sizes, tau):
@@ -140,7 +136,6 @@ l02.checks.RATIO.grade(ratio, seed=2)
 # The number of draws that a pair gets is draws times its probability. These draws are shared evenly among its sentences.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def visits(sizes, tau, draws):
@@ -192,12 +187,8 @@ for shares in ("batches", "sentences"):
     drawn = batch_shares(p, per_batch, shares)
     sentences = drawn * per_batch / (drawn * per_batch).sum()
     rows.append([f'shares="{shares}"', *drawn.tolist(), *sentences.tolist()])
-Table(
-    ["P = (1/2, 1/2) is a share of", "batches, short", "batches, long", "sentences, short", "sentences, long"],
-    rows,
-    best=None,
-    digits=2,
-)
+Table(["P = (1/2, 1/2) is a share of", "batches, short", "batches, long", "sentences, short", "sentences, long"], rows,
+      best=None, digits=2)
 
 # %% [markdown]
 # **What to notice.** Only in the second row does each pair get half of the sentences. On real text the sentence lengths of two

@@ -103,7 +103,6 @@ print("weights", weights, "answer", weights @ v)  # the answer: (1 * 6 + 3 * 6) 
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def attention(q, k, v, mask):
     ### BEGIN SOLUTION
@@ -153,7 +152,6 @@ print(attend(*batch, mask=mask)[:, 0, 0])
 # Return a boolean tensor `[length, length]`: row $i$ is True where query $i$ may look, that is, at itself and at everything
 # before it.
 
-
 # %% tags=["exercise"]
 def causal_mask(length):
     ### BEGIN SOLUTION
@@ -181,7 +179,6 @@ l03.checks.CAUSAL_MASK.grade(causal_mask, seed=3)
 # `mask[:, None, None, :]`.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def with_torch(q, k, v, src, pad):
@@ -359,7 +356,6 @@ l03.widgets.attention_viewer(shown, start="fra, encoder 1")
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def positions(length, d_model):
     ### BEGIN SOLUTION
@@ -377,8 +373,7 @@ l03.checks.POSITIONS.grade(positions, seed=3)
 
 # %%
 l03.figures.position_similarity(
-    positions_table(60, 64),
-    [10, 30],
+    positions_table(60, 64), [10, 30],
     alt="Dot products of positions 10 and 30 with positions 0 to 59: "
     "each is highest with itself and falls on both sides",
 )
@@ -397,7 +392,6 @@ l03.figures.position_similarity(
 # - **pre** (the authors' released code, and our default): $x \leftarrow x + f(\mathrm{norm}(x))$. The sum itself is not
 #   changed; it is normalised only once, at the end of the stack.
 
-
 # %%
 def spread_after_each_layer(norm):
     torch.manual_seed(0)
@@ -411,8 +405,7 @@ def spread_after_each_layer(norm):
 
 Table(
     ["spread of x", *(f"layer {i}" for i in range(1, 7))],
-    [[norm, *spread_after_each_layer(norm)] for norm in ("pre", "post")],
-    best=None,
+    [[norm, *spread_after_each_layer(norm)] for norm in ("pre", "post")], best=None,
 )
 
 # %% [markdown]
@@ -427,8 +420,7 @@ Table(
 # %%
 rows = [
     [name, " x ".join(str(n) for n in part.weight.shape), sum(p.numel() for p in part.parameters())]
-    for name, part in model.named_modules()
-    if hasattr(part, "weight")
+    for name, part in model.named_modules() if hasattr(part, "weight")
 ]
 Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parameter_count()]], best=None)
 
@@ -503,12 +495,8 @@ Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best
 
 # %%
 names = {
-    "self_attention.qkv.": "self_attn.in_proj_",
-    "self_attention.out": "self_attn.out_proj",
-    "self_residual.norm": "norm1",
-    "feed_forward.inner": "linear1",
-    "feed_forward.outer": "linear2",
-    "ffn_residual.norm": "norm2",
+    "self_attention.qkv.": "self_attn.in_proj_", "self_attention.out": "self_attn.out_proj", "self_residual.norm": "norm1",
+    "feed_forward.inner": "linear1", "feed_forward.outer": "linear2", "ffn_residual.norm": "norm2",
 }
 state = {}
 for name, value in model.encoder[0].state_dict().items():

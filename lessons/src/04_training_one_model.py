@@ -89,7 +89,6 @@ print(f"nats per token of the new model: {sums[2] / batch.tokens:.2f}")
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def perplexity(logp, gold, pad):
     ### BEGIN SOLUTION
@@ -126,7 +125,6 @@ l04.checks.PERPLEXITY.grade(perplexity, seed=4)
 #
 # Make the table for `gold`, `[tokens]`: return a tensor `[tokens, vocab]` with a row $q$ for each token.
 
-
 # %% tags=["exercise"]
 def smoothed(gold, vocab, eps):
     ### BEGIN SOLUTION
@@ -159,9 +157,7 @@ print(torch.allclose(-(q * logp).sum(), ce_loss(logp, gold, 0.1)))
 # %%
 doubts = np.logspace(-4, -0.05, 160)
 l04.figures.loss_of_confidence(
-    (1 - doubts).tolist(),
-    [0, 0.1, 0.3],
-    400,
+    (1 - doubts).tolist(), [0, 0.1, 0.3], 400,
     alt="Loss over confidence: it falls to 0 without smoothing; with 0.1 and 0.3 it is lowest at 0.9, 0.7",
 )
 
@@ -196,7 +192,6 @@ l04.figures.loss_of_confidence(
 # number. `backward()` adds to the gradient that is already there; work on a copy of `weight` that requires a gradient.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def gradient(weight, batches):
@@ -266,7 +261,6 @@ for name, other in (("accumulated", accumulated), ("mean of means", mean_of_mean
 #
 # Write $\eta(t)$. `t` is the number of the update, counted from 1; `peak` is the highest rate, and `warmup` is the number of
 # updates $w$ after which it is reached. Return the rate as a number.
-
 
 # %% tags=["exercise"]
 def rate(t, peak, warmup):
@@ -380,7 +374,6 @@ l04.figures.losses_over(read, means, alt=f"Dev loss over tokens read, two seeds 
 # The table shows the end of these curves. For the largest and the smallest pair it also shows the loss on the training
 # sentences, measured since the evaluation before:
 
-
 # %% tags=["hide-input"]
 def at_the_end(of, kind, pair):
     found = [run.evaluations()[-1][kind][pair] for run in of]
@@ -400,14 +393,10 @@ Table(columns, rows, best=None, caption=caption)
 # %%
 usual, *others = means
 for name in others:
-    ahead = [
-        np.mean([curve[k] for curve in means[name]]) - np.mean([curve[k] for curve in means[usual]]) for k in (0, -1)
-    ]
+    ahead = [np.mean([curve[k] for curve in means[name]]) - np.mean([curve[k] for curve in means[usual]]) for k in (0, -1)]
     noise = max(np.ptp([curve[-1] for curve in means[which]]) for which in (usual, name))
     verdict = "more than two seeds differ" if abs(ahead[1]) > noise else "no more than two seeds differ: no finding"
-    print(
-        f"{name}, against the preset: {ahead[0]:+.2f} nats at the first evaluation, {ahead[1]:+.2f} at the last ({verdict})"
-    )
+    print(f"{name}, against the preset: {ahead[0]:+.2f} nats at the first evaluation, {ahead[1]:+.2f} at the last ({verdict})")
 
 # %% [markdown]
 # **What to notice.** The lines above say what each change did in *your* runs; a minus means a lower loss. Read them so:
@@ -456,7 +445,6 @@ listing(l04.small_training.SmallTraining)
 # computed from another one?
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def checkpoint(training):

@@ -70,7 +70,6 @@ print("beam 2:", search(beam=2))
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def greedy(model, src, bos, eos, max_len):
     ### BEGIN SOLUTION
@@ -158,7 +157,6 @@ l05.checks.scores(student).grade(scores, seed=5)
 # same words, these words are drawn only once. Under every word you see the probability that the model gave it at that place. On
 # the right you see $\log P$ and the score.
 
-
 # %%
 def explore(sentence, beam, penalty):
     return l05.beams.branches(model, tokenizer, "est-eng", sentence, beam=beam, length_penalty=penalty)
@@ -200,7 +198,9 @@ from pmd_lite.evaluation.translation import translate_ids
 
 def translate(pair, beam, penalty=1.0):
     sources = [tokenizer.encode_src(source, pair) for source, _ in tests[pair]]
-    return translate_ids(model, sources, pair, tokenizer, limit=64, budget=2400, beam=beam, length_penalty=penalty)
+    return translate_ids(
+        model, sources, pair, tokenizer, limit=64, budget=2400, beam=beam, length_penalty=penalty
+    )
 
 
 def row(name, pair, hyps):
@@ -259,7 +259,6 @@ l05.widgets.bleu_editor("the old cat sees the the small dog", "the small dog see
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def matches(hyp, ref, n):
     ### BEGIN SOLUTION
@@ -288,7 +287,6 @@ l05.checks.MATCHES.grade(matches, seed=5)
 # same holds for the lengths in the brevity penalty.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def bleu(matches_of, totals_of, hyp_lens, ref_lens):
@@ -365,7 +363,6 @@ for name in ("13a", "intl", "zh", "char"):
 # `BLEU(tokenize=...)` takes its name.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def score_zh(hyps, refs):

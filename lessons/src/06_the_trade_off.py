@@ -125,7 +125,6 @@ l06.figures.tau_points(sweep)
 #
 # Write this for points with any number of axes (tuples of numbers, more is better). Return True or False.
 
-
 # %% tags=["exercise"]
 def better(a, b):
     ### BEGIN SOLUTION
@@ -171,7 +170,6 @@ for a, b in itertools.permutations(means, 2):
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def frontier(points):
     ### BEGIN SOLUTION
@@ -207,9 +205,7 @@ l06.frontier_plane.frontier_plane([one for c in contenders for one in c.apart()]
 # %%
 for name, (one, other) in sweep.items():
     a, b = one.point(), other.point()
-    print(
-        f"{name}: {'one seed dominates the other' if dominates(a, b) or dominates(b, a) else 'neither seed dominates'}"
-    )
+    print(f"{name}: {'one seed dominates the other' if dominates(a, b) or dominates(b, a) else 'neither seed dominates'}")
 
 # %% [markdown]
 # If chance alone moves two points, and moves them on both axes independently, one of them dominates the other in half of all
@@ -260,7 +256,6 @@ l06.checks.my_area(student).grade(my_area, seed=6)
 # x minus the x of the reference, its height is what it adds to the staircase.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def area(points, reference):
@@ -380,7 +375,6 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 # difference has turned out to be more than noise.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def verdict(before, after):

@@ -55,7 +55,6 @@ print(f"{kd_loss(student_p.log(), teacher_p):.3f}")
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def kd(student, teacher):
     ### BEGIN SOLUTION
@@ -84,13 +83,10 @@ q = np.linspace(0.02, 0.98, 97)
 entropy = -(0.7 * np.log(0.7) + 0.3 * np.log(0.3))
 soft = -(0.7 * np.log(q) + 0.3 * np.log(1 - q))
 l07.figures.curves(
-    q,
-    {"reference: -log q": -np.log(q), "teacher, Eq. 3": soft, "teacher, KL divergence": soft - entropy},
-    "student's probability of rug",
-    "loss (nats)",
-    lowest=True,
+    q, {"reference: -log q": -np.log(q), "teacher, Eq. 3": soft, "teacher, KL divergence": soft - entropy},
+    "student's probability of rug", "loss (nats)", lowest=True,
     alt="Loss over the student's probability of rug: the reference's falls to the end, "
-    "the teacher's two are lowest at 0.7",
+        "the teacher's two are lowest at 0.7",
 )
 
 # %% [markdown]
@@ -117,7 +113,6 @@ l07.figures.curves(
 # result has the shape [real tokens, vocab]. Divide by the number of real tokens.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def kd_mean(student, teacher, lengths):
@@ -162,7 +157,6 @@ l07.checks.KD_MEAN.grade(kd_mean, seed=7)
 # which you can make both. Then mix the two tables.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def mixed_target(gold, teacher_p, alpha, eps):
@@ -259,7 +253,6 @@ print("evenly unsure = label smoothing:", torch.allclose(kd_loss(logp, unsure), 
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def student_loss(student, teacher, x, gold, alpha):
     ### BEGIN SOLUTION
@@ -313,7 +306,7 @@ for name, model in (("student", one_model), ("teacher", other_model)):
 l07.figures.framework(
     ["tau=1", "tau=5"],
     alt="Two students; each learns from its own data with weight 1-alpha and from the other student "
-    "with weight alpha; student 1 steps first",
+        "with weight alpha; student 1 steps first",
 )
 
 # %% [markdown]
@@ -364,7 +357,6 @@ excerpt(Trainer.run, "while self.clock.step", "self._between_steps")
 # one or the new one?
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def one_round(z1, z2, data, alphas, lr):
@@ -420,12 +412,9 @@ for alpha in (0.0, 0.4, 0.8, 1.0):
 
 # %%
 l07.figures.curves(
-    range(101),
-    paths,
-    "rounds",
-    "student 1: loss above the best possible",
+    range(101), paths, "rounds", "student 1: loss above the best possible",
     alt="Excess loss of student 1 over 100 rounds: alpha 0 falls, then rises to 0.2; 0.4 and 0.8 end "
-    "near 0; 1 stays at 0.2",
+        "near 0; 1 stays at 0.2",
 )
 
 # %% [markdown]
@@ -587,7 +576,6 @@ stored.table(["tau=1", "tau=5", *mutual])
 # Here is one picture of both. Every student is compared with the single model *of the same temperature*, seed by seed. Small
 # dots are seeds, the triangle is their mean. Right of the line is better in all three panels.
 
-
 # %% tags=["hide-input"]
 def above_twin(label, of):
     """Mean over pairs of what a student has more than its twin, one number per seed."""
@@ -609,7 +597,6 @@ panels = {
 means = "; ".join(f"{label} {sum(x) / len(x):+.1f}" for label, x in panels["here: BLEU"].items())
 l07.figures.gains(mutual, panels, alt=f"Paper: all students gain 0.4 to 2.5 BLEU. Here, BLEU: {means}")
 
-
 # %%
 def said(deltas, unit):
     """The mean over seeds, and whether all seeds agree on its sign."""
@@ -618,9 +605,7 @@ def said(deltas, unit):
 
 
 for label in mutual:
-    print(
-        f"{label}: {said(above_twin(label, 'bleu'), 'BLEU')}, {said(above_twin(label, 'dev_loss'), 'nats of dev loss')}"
-    )
+    print(f"{label}: {said(above_twin(label, 'bleu'), 'BLEU')}, {said(above_twin(label, 'dev_loss'), 'nats of dev loss')}")
 
 # %% [markdown]
 # **What to notice.** In the paper every student gains. Read the lines above for our world, BLEU first: is any student above

@@ -60,11 +60,9 @@ from pmd_lite.distillation.mutual import uni_weights
 rules = {"Uni-PMD (Eq. 5)": uni_weights(losses, 0.4), "Bi-PMD (Eq. 6)": torch.full((2, 3), 0.4)}
 print(rules["Uni-PMD (Eq. 5)"])
 l08.figures.directions(
-    pairs,
-    losses.tolist(),
-    {title: weights.tolist() for title, weights in rules.items()},
+    pairs, losses.tolist(), {title: weights.tolist() for title, weights in rules.items()},
     alt="Dev losses of two students on three pairs. Uni-PMD: one arrow a pair, to the higher loss. "
-    "Bi-PMD: two arrows a pair",
+        "Bi-PMD: two arrows a pair",
 )
 
 # %% [markdown]
@@ -79,7 +77,6 @@ l08.figures.directions(
 # and these count as 1 and 0 when you multiply. What must happen where both are equal?
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def uni(losses, alpha):
@@ -112,7 +109,6 @@ l08.checks.UNI.grade(uni, seed=8)
 # pairs whose weight is above 0. The size of the weight does not matter.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def distilled(p, weights):
@@ -204,7 +200,6 @@ uni_run, bi_run, five, one, control = pmd.train_side_by_side(jobs, workers=2, sh
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def second_opinion(better, worse):
     ### BEGIN SOLUTION
@@ -239,10 +234,8 @@ l08.figures.error_shares(list(right), shares, alt=f"Share of tokens right: the b
 
 # %%
 columns = ["pair", "better", "it is right, %", "worse is right, %", "second opinion, %", "control, %"]
-caption = (
-    "second opinion: share of the better model's errors that the worse model gets right. "
-    "control: share of the errors of tau=1 that another tau=1 model gets right"
-)
+caption = ("second opinion: share of the better model's errors that the worse model gets right. "
+           "control: share of the errors of tau=1 that another tau=1 model gets right")
 Table(columns, rows, best=None, caption=caption)
 
 # %% [markdown]
@@ -334,10 +327,8 @@ Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows
 from pmd_lite.config import FIDELITY
 
 for name, bundle in FIDELITY.items():
-    print(
-        f"{name:8s} dead zone {bundle.dead_zone:.4f} nats, compares the {bundle.decide_by} dev loss, "
-        f"distils after {bundle.start:.0%} of training"
-    )
+    print(f"{name:8s} dead zone {bundle.dead_zone:.4f} nats, compares the {bundle.decide_by} dev loss, "
+          f"distils after {bundle.start:.0%} of training")
 print(f"the preset of this lesson sets its own start: it distils after {uni_run.config.distill.resolved.start:.0%}")
 
 # %% [markdown]
@@ -356,7 +347,6 @@ print(f"the preset of this lesson sets its own start: it distils after {uni_run.
 # the zone. All others learn.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def with_zone(losses, alpha, bits):
@@ -420,11 +410,8 @@ l08.figures.leads(steps, bits, zone=0.05, alt=f"Lead of student 2 in bits over t
 zone = FIDELITY["released"].dead_zone
 begin = round(uni_run.config.distill.start * uni_run.config.train.steps)
 late = [k for k, step in enumerate(steps) if step >= begin]
-couples = {
-    "Uni-PMD's students": ((uni_run, 0), (uni_run, 1)),
-    "Bi-PMD's students": ((bi_run, 0), (bi_run, 1)),
-    "two tau=1 models": ((one, 0), (control, 0)),
-}
+couples = {"Uni-PMD's students": ((uni_run, 0), (uni_run, 1)), "Bi-PMD's students": ((bi_run, 0), (bi_run, 1)),
+           "two tau=1 models": ((one, 0), (control, 0))}
 rows = []
 for name, couple in couples.items():
     found = [run.curve("dev_loss", i)[1] for run, i in couple]
@@ -464,9 +451,7 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 
 # %%
 print(Comparison.load(Path("results") / "alpha_longtail.json").caution.lstrip(". ") or "made by today's library")
-alphas = l08.alpha_grid.AlphaGrid.load(
-    Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json"
-)
+alphas = l08.alpha_grid.AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
 print("\n".join(alphas.commands))
 alphas.effect("bleu")
 

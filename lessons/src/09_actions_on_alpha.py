@@ -49,10 +49,7 @@ print("new weights:", {pair: round(a, 3) for pair, a in zip(pairs, after)})
 
 # %%
 l09.figures.three_trials(
-    pairs,
-    before.tolist(),
-    {action: a.tolist() for action, a in trials.items()},
-    chosen,
+    pairs, before.tolist(), {action: a.tolist() for action, a in trials.items()}, chosen,
     alt="Three pairs, each with a weight before and three candidates: fr-en goes down, de-en and tr-en go up",
 )
 
@@ -106,7 +103,6 @@ Table(["alpha", "logit", "up, mu=1", "down, mu=1"], rows, best=None, digits=3)
 #
 # Write Eq. 10. `alpha` is a tensor of weights strictly between 0 and 1, and `mu` is a number. Return the raised weights.
 
-
 # %% tags=["exercise"]
 def f_up(alpha, mu):
     ### BEGIN SOLUTION
@@ -141,7 +137,6 @@ l09.checks.UP.grade(f_up, seed=9)
 # Simplify until nothing is divided by zero at alpha = 1.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def f_down(alpha, mu):
@@ -183,7 +178,6 @@ print("up:", increase(ends, 1.0).tolist(), " down:", decrease(ends, 1.0).tolist(
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def distances(alpha, mu):
     ### BEGIN SOLUTION
@@ -207,8 +201,7 @@ for step in (1.0, 0.3):
     up, down = l09.checks.distances(alphas, step).tolist()
     curves |= {f"up, mu={step:g}": up, f"down, mu={step:g}": down}
 l09.figures.distance_moved(
-    alphas.tolist(),
-    curves,
+    alphas.tolist(), curves,
     alt="Distance moved over alpha: four humps, zero at both ends, up leaning left, down right",
 )
 
@@ -296,8 +289,7 @@ l09.checks.my_end(student).grade(answer, seed=9)
 actions = ["up"] * 3 + ["keep"] * 2 + ["down"] * 3
 paths = {f"mu {schedule}": l09.figures.walk(0.1, actions, schedule) for schedule in ("constant", "to_0")}
 l09.figures.trajectory(
-    paths,
-    actions,
+    paths, actions,
     alt="Two weights rise from 0.1, stay, fall: to 0.1 with constant mu, only to 0.30 with shrinking mu",
 )
 
@@ -344,7 +336,6 @@ l09.figures.alpha_walk()
 #
 # Write all four schedulers. `schedule` is one of the names above.
 
-
 # %% tags=["exercise"]
 def mu(t, t_max, schedule):
     ### BEGIN SOLUTION
@@ -378,8 +369,7 @@ from pmd_lite.config import StepSize
 progress = np.linspace(0, 1, 101)
 schedules = {name: [step_size(t, 1.0, name) for t in progress.tolist()] for name in get_args(StepSize)}
 l09.figures.step_sizes(
-    progress.tolist(),
-    schedules,
+    progress.tolist(), schedules,
     alt="Step size over the run: constant stays at 1, the others fall faster and faster; early_stop is 0 after 5/6",
 )
 
@@ -409,7 +399,6 @@ print(f"sum of mu over 70 updates with Eq. 12: {sum(step_size(t, 70) for t in ra
 # **Our answer.** A schedule that ends at small steps settles best when the target stays. One that stops early cannot follow.
 # One that never shrinks follows and never settles.
 # <!-- END ANSWER -->
-
 
 # %%
 def off_by(schedule, wander, rng, updates=70):

@@ -83,7 +83,6 @@ Table(["", "fr-en", "de-en", "tr-en"], rows, best=None)
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def search_step(alpha, results, mu):
     ### BEGIN SOLUTION
@@ -182,7 +181,6 @@ for label, searches in zip(log.labels, log.searches):
 # `one_batch` is the number of sentences in a batch. Round a share up. Take at least `one_batch`, even for a pair that has
 # fewer. Return a list of numbers.
 
-
 # %% tags=["exercise"]
 def trial_sentences(sizes, rho, one_batch):
     ### BEGIN SOLUTION
@@ -254,18 +252,13 @@ print("updates:      ", tiny.updates)
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def snapshot(student):
     ### BEGIN SOLUTION
-    return copy.deepcopy(
-        {
-            "model": student.model.state_dict(),
-            "optimizer": student.optimizer.state_dict(),
-            "updates": student.updates,
-            "random": torch.get_rng_state(),
-        }
-    )
+    return copy.deepcopy({
+        "model": student.model.state_dict(), "optimizer": student.optimizer.state_dict(),
+        "updates": student.updates, "random": torch.get_rng_state(),
+    })
     ### END SOLUTION
 
 
@@ -326,7 +319,6 @@ print("kept, after the trial: ", [round(x, 4) for x in kept["0.weight"][0].tolis
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def sharing(live, kept):
     ### BEGIN SOLUTION
@@ -379,8 +371,7 @@ first, _, third = found["live, as released"]
 drift = ", ".join(f"{pair} {late - early:+.4f}" for pair, early, late in zip(corpus.pairs, first, third))
 print(f"live, third trial minus first, nats: {drift}")
 l10.figures.equal_trials(
-    corpus.pairs,
-    found,
+    corpus.pairs, found,
     alt=f"Three trials with equal weights. Copies: three equal losses. Live, third trial minus first: {drift}",
 )
 
@@ -431,7 +422,6 @@ Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]], be
 # the share rho, and for two students. Then divide by 8F.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def overhead(rho, trials, shared):
@@ -521,7 +511,10 @@ log.figure(student=0, number=1, sums=True)
 # %% tags=["hide-input"]
 rows = []
 for label, searches in zip(log.labels, log.searches):
-    against = [sum(search.best[i] != search.lowest_sum for search in searches) for i in range(len(log.pairs))]
+    against = [
+        sum(search.best[i] != search.lowest_sum for search in searches)
+        for i in range(len(log.pairs))
+    ]
     rows.append([label, len(searches), *against])
 Table(["the common action differs from the pair's own", "searches", *log.pairs], rows, best=None)
 

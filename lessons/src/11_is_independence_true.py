@@ -43,7 +43,6 @@ print("reduced:", [" ".join(vector) for vector in reduced_space(2)])
 # How many trials does each search make for `n_pairs` pairs and `n_actions` actions? Return both numbers, the full
 # search first.
 
-
 # %% tags=["exercise"]
 def trials(n_pairs, n_actions):
     ### BEGIN SOLUTION
@@ -101,7 +100,6 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
 
 # %%
 print(ACTIONS)
-
 
 # %% tags=["exercise"]
 def choose_reduced(results):
@@ -172,13 +170,8 @@ print(f"{agreed} of 100 random tables: the two searches choose the same actions"
 alone = {"keep": 2.0, "up": 1.8, "down": 2.3}
 calm = [[alone[own] for other in ACTIONS] for own in ACTIONS]
 tense = [[alone[own] + (0.5 if own == other == "up" else 0.0) for other in ACTIONS] for own in ACTIONS]
-l11.figures.action_grids(
-    {"independent": calm, "competing": tense},
-    ACTIONS,
-    "fr",
-    "tr",
-    alt="Loss of fr for both actions. Independent: one loss per row. Competing: 2.3 where both go up",
-)
+l11.figures.action_grids({"independent": calm, "competing": tense}, ACTIONS, "fr", "tr",
+                        alt="Loss of fr for both actions. Independent: one loss per row. Competing: 2.3 where both go up")
 
 # %% [markdown]
 # **What to notice.** Under DWI every *row* has one colour. The reduced search sees only the diagonal. On the left the
@@ -210,7 +203,6 @@ print("reduced:", choose(R[[space.index(v) for v in same]], same))
 # action. Make the second part larger than the first, and compare the three rows on the diagonal with all nine.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def breaking_table(space):
@@ -262,7 +254,6 @@ print(f"own share: {losses.mean(dim=1).var(unbiased=False) / losses.var(unbiased
 # variance of the three means with the variance of all losses.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def my_own_share(results, space, pair):

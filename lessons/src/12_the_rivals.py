@@ -110,9 +110,8 @@ budget, cap = sum(sizes), 5
 share = unimax_probabilities(sizes, budget, cap)
 given = {pair: round(budget * p) for pair, p in zip(pairs, share.tolist())}
 print(given)
-l12.figures.water_level(
-    pairs, list(given.values()), [cap * n for n in sizes], alt=f"UniMax gives out {budget} sentences: {given}"
-)
+l12.figures.water_level(pairs, list(given.values()), [cap * n for n in sizes],
+                       alt=f"UniMax gives out {budget} sentences: {given}")
 
 # %% [markdown]
 # **What to notice.** It is like water poured over uneven ground: every pair below the common level is full, and every pair
@@ -158,7 +157,6 @@ print("rewards:", cosines.mean(dim=1))
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def gradient(p, rewards):
     ### BEGIN SOLUTION
@@ -192,12 +190,8 @@ for lr, updates in ((1e-4, 1), (1e-3, 30)):  # as published; our default
             path.append(torch.softmax(psi.detach(), 0).tolist())
     print(f"learning rate {lr:g}, after {updates} update(s): {[round(x, 3) for x in path[-1]]}")
 shares = {f"reward {r:g}": [p[i] for p in path] for i, r in enumerate(rewards.tolist())}
-l12.figures.shares_over(
-    range(31),
-    shares,
-    "updates of the scorer (200 steps of 1e-3 each)",
-    alt="From 0.6, 0.3, 0.1 to the rewards 0.2, 0.3, 0.5, after about 15 updates",
-)
+l12.figures.shares_over(range(31), shares, "updates of the scorer (200 steps of 1e-3 each)",
+                       alt="From 0.6, 0.3, 0.1 to the rewards 0.2, 0.3, 0.5, after about 15 updates")
 
 # %% [markdown]
 # **What to notice.** At the published rate one update changes almost nothing. That rate is made for runs with many more
@@ -236,7 +230,6 @@ l12.figures.shares_over(
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def response(p, v, rho):
     ### BEGIN SOLUTION
@@ -267,12 +260,8 @@ for rho in (0.05, 1.0, 5.0):
     shown = [round(x, 4) for x in q.tolist()]
     print(f"rho {rho:g}: q = {shown}, D = {chi_divergence(q, p):.3f}, worst loss {float(q @ v):.3f}")
 shares = {f"v = {loss:g}": [q[i] for q in path] for i, loss in enumerate((1, 2, 3))}
-l12.figures.shares_over(
-    radii,
-    shares,
-    r"radius $\rho$",
-    alt="From p at radius 0: the easy pair falls to 0, and in the end the hardest pair gets everything",
-)
+l12.figures.shares_over(radii, shares, r"radius $\rho$",
+                       alt="From p at radius 0: the easy pair falls to 0, and in the end the hardest pair gets everything")
 
 # %% [markdown]
 # **What to notice.** At the published $\rho = 0.05$ the adversary must stay near $p$. Of two languages, the harder one gains
@@ -346,7 +335,6 @@ for label in ("tau=1", *stored.moving(), "tau=5"):
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def plan(losses):
     ### BEGIN SOLUTION
@@ -368,18 +356,12 @@ l12.checks.LSSD_PLAN.grade(plan, seed=12)
 # The library's LSSD on three invented curves: one falls to the end, one turns upwards, and one turns upwards at once.
 
 # %%
-curves = {
-    "large": [3.0, 2.2, 1.7, 1.5, 1.4, 1.35, 1.3],
-    "middle": [3.2, 2.5, 2.1, 2.0, 2.2, 2.1, 2.3],
-    "small": [3.3, 2.8, 3.0, 3.1, 3.0, 3.3, 3.4],
-}
+curves = {"large": [3.0, 2.2, 1.7, 1.5, 1.4, 1.35, 1.3], "middle": [3.2, 2.5, 2.1, 2.0, 2.2, 2.1, 2.3],
+          "small": [3.3, 2.8, 3.0, 3.1, 3.0, 3.3, 3.4]}
 table = list(zip(*curves.values()))
 taught = [l12.checks.lssd_plan(table[:done])[1] if done else [False] * 3 for done in range(len(table))]
-l12.figures.teachers(
-    curves,
-    {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
-    alt="large: never distilled; middle: epochs 6 and 7, teacher epoch 4; small: from epoch 4, teacher epoch 2",
-)
+l12.figures.teachers(curves, {pair: [row[i] for row in taught] for i, pair in enumerate(curves)},
+                    alt="large: never distilled; middle: epochs 6 and 7, teacher epoch 4; small: from epoch 4, teacher epoch 2")
 
 # %% [markdown]
 # **What to notice.** Distillation begins one epoch *after* a pair has failed to improve. At the end of epoch 5 the middle

@@ -88,7 +88,6 @@ Table(["system", "seed", "HRL BLEU", "LRL BLEU"], rows, best=None, digits=2)
 #
 # Return the mean of `values` and their sample standard deviation, $\sqrt{\frac{1}{n-1}\sum_i (x_i - \bar x)^2}$, as a tuple.
 
-
 # %% tags=["exercise"]
 def mean_and_spread(values):
     ### BEGIN SOLUTION
@@ -140,7 +139,6 @@ print(f"BLEU of {pair}: tau=1 {bleu_of(base.sum(axis=0)):.2f}, tau=5 {bleu_of(ot
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def gains(base, other, draws):
     ### BEGIN SOLUTION
@@ -174,7 +172,6 @@ print(f"95 % of the resamples lie between {low:+.2f} and {high:+.2f} BLEU")
 # probability cannot be larger than 1.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def p_value(deltas):
@@ -254,9 +251,7 @@ stored.plot_costs()
 # %%
 student = "your name"
 made, single, mutual = l13.checks.my_costs(student)
-print(
-    f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students"
-)
+print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students")
 
 # %% tags=["exercise"]
 updates = None

@@ -76,7 +76,6 @@ if raw:
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def pairs(rows, code):
     ### BEGIN SOLUTION
@@ -179,7 +178,6 @@ print(f"two students: {fixed:.1f} GB; during a search also three copies of one o
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def fit(memory, fixed, per_token):
     ### BEGIN SOLUTION
@@ -247,7 +245,6 @@ print("times 1024: ", (x * 1024).half().tolist())
 #
 # </details>
 
-
 # %% tags=["exercise"]
 def scales(finite, interval):
     ### BEGIN SOLUTION
@@ -277,8 +274,7 @@ finite = []
 while len(finite) < 40:
     finite.append(l14.checks.right_scales([*finite, True], 6)[-1] <= 2**14)
 l14.figures.loss_scale(
-    l14.checks.right_scales(finite, 6),
-    finite,
+    l14.checks.right_scales(finite, 6), finite,
     alt="The scale falls from 2^16 to 2^14 in two overflows, doubles after every six good updates and falls back at once",
 )
 
@@ -343,16 +339,8 @@ plans["auto-pmd"]
 rows = []
 for method, plan in plans.items():
     hours = plan.hours
-    rows.append(
-        [
-            method,
-            hours["training"],
-            hours["search"],
-            hours["evaluation"],
-            plan.total_hours,
-            plan.total_hours / plans["tau=1"].total_hours,
-        ]
-    )
+    rows.append([method, hours["training"], hours["search"], hours["evaluation"], plan.total_hours,
+                 plan.total_hours / plans["tau=1"].total_hours])
 columns = ["hours at the supposed speed", "training", "search", "evaluation", "in all", "tau=1 is 1"]
 Table(columns, rows, best=None, digits=1)
 
@@ -371,24 +359,9 @@ Table(columns, rows, best=None, digits=1)
 
 # %%
 shrunk = dict(
-    d_model=48,
-    ffn=96,
-    encoder_layers=2,
-    decoder_layers=2,
-    dropout=0.1,
-    attention_dropout=0.1,
-    vocab_size=400,
-    steps=200,
-    epochs=0,
-    tokens=256,
-    accumulate=2,
-    warmup=60,
-    lr=4e-3,
-    precision="fp32",
-    eval_every=20,
-    update_every=20,
-    start=0.2,
-    beam=1,
+    d_model=48, ffn=96, encoder_layers=2, decoder_layers=2, dropout=0.1, attention_dropout=0.1,
+    vocab_size=400, steps=200, epochs=0, tokens=256, accumulate=2, warmup=60, lr=4e-3,
+    precision="fp32", eval_every=20, update_every=20, start=0.2, beam=1,
 )
 if size == "ci":
     shrunk |= dict(d_model=16, ffn=32, encoder_layers=1, decoder_layers=1, steps=8)
@@ -437,8 +410,7 @@ for scale in (1, 65_536):
 
 # %%
 l14.figures.reach_of_fp16(
-    gradients.tolist(),
-    65_536,
+    gradients.tolist(), 65_536,
     alt=f"Sizes of gradients, {gradients.min():.0e} to {gradients.max():.0e}, without and with a scale of 65,536; two lines "
     "mark the smallest and the largest number of fp16",
 )

@@ -53,15 +53,8 @@ rows = []
 for method in ("tau=1", "bi-pmd", "auto-pmd", "lssd", "multi-distill"):
     other = pmd.estimate(method=method, preset_name="wmt6", tokens_per_second=25_000, **described)
     parts = other.hours
-    rows.append(
-        [
-            method,
-            *(parts[part] for part in ("training", "search", "auxiliary runs")),
-            other.total_hours,
-            pmd.METHODS[method].reported[2],
-            pmd.METHODS[method].reported[3],
-        ]
-    )
+    rows.append([method, *(parts[part] for part in ("training", "search", "auxiliary runs")), other.total_hours,
+                 pmd.METHODS[method].reported[2], pmd.METHODS[method].reported[3]])
 columns = ["hours at the supposed speed", "training", "search", "auxiliary runs", "in all", "BLEU M2O", "BLEU O2M"]
 Table(columns, rows, best=None, digits=0)
 
@@ -86,7 +79,6 @@ Table(columns, rows, best=None, digits=0)
 #
 # You are given the training pairs of each language, the mean tokens of a sentence, the tokens of an update, and the epochs.
 # How many updates does each student make?
-
 
 # %% tags=["exercise"]
 def updates(sizes, mean_tokens, budget, epochs):
@@ -125,7 +117,6 @@ l15.checks.UPDATES.grade(updates, seed=15)
 # passes / 3. Seconds to hours, then share among the GPUs.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def gpu_hours(tokens, tokens_per_second, passes, gpus):
@@ -221,8 +212,7 @@ Table(["on disk, GB", "size"], rows, best=None, digits=2)
 # %%
 draws = ["fr-en", "de-en", "fr-en", "zh-en", "fr-en", "de-en", "et-en", "fr-en"]
 l15.figures.shared_update(
-    draws,
-    [1, 2, 4],
+    draws, [1, 2, 4],
     alt="Eight micro-batches of one pair each: in a row on one GPU, four on each of two GPUs, two on each of four",
 )
 
@@ -264,7 +254,6 @@ l15.figures.shared_update(
 # language had.
 #
 # </details>
-
 
 # %% tags=["exercise"]
 def scaled(sizes, scale):
@@ -320,7 +309,6 @@ for language in ("en", "zh"):
 # Which of sacreBLEU's tokenizers is right for a pair such as `"en-zh"`? Choose among `"13a"`, `"zh"`, `"ja-mecab"`,
 # `"ko-mecab"`.
 
-
 # %% tags=["exercise"]
 def tokenizer(pair):
     ### BEGIN SOLUTION
@@ -367,24 +355,9 @@ if FULL:
 else:
     folder, show = miniatures.write_wmt(place / "wmt6"), "off"
     settings = dict(
-        d_model=48,
-        heads=4,
-        ffn=96,
-        encoder_layers=2,
-        decoder_layers=2,
-        dropout=0.1,
-        vocab_size=500,
-        steps=240,
-        epochs=0,
-        tokens=256,
-        accumulate=2,
-        warmup=60,
-        lr=4e-3,
-        precision="fp32",
-        eval_every=20,
-        update_every=20,
-        start=0.2,
-        beam=1,
+        d_model=48, heads=4, ffn=96, encoder_layers=2, decoder_layers=2, dropout=0.1,
+        vocab_size=500, steps=240, epochs=0, tokens=256, accumulate=2, warmup=60, lr=4e-3,
+        precision="fp32", eval_every=20, update_every=20, start=0.2, beam=1,
     )
     if size == "ci":
         settings |= dict(d_model=16, ffn=32, encoder_layers=1, decoder_layers=1, steps=8)
@@ -427,9 +400,7 @@ l15.figures.weights_of(run, ["fr-en", "tr-en"])
 # %%
 for i, label in enumerate(run.labels):
     searches = run.searches(i)
-    down = [
-        sum(search["actions"][run.pairs.index(pair)] == "down" for search in searches) for pair in ("fr-en", "tr-en")
-    ]
+    down = [sum(search["actions"][run.pairs.index(pair)] == "down" for search in searches) for pair in ("fr-en", "tr-en")]
     print(f"{label}: down in {down[0]} (fr-en) and {down[1]} (tr-en) of {len(searches)} searches")
 
 # %% [markdown]

@@ -112,11 +112,8 @@ if not lesson:
 jobs = [dict(method="tau=1"), dict(method="tau=5"), dict(method="uni-pmd", samplers=["tau=1", "tau=5", "tau=inf"]),
         dict(method="uni-pmd", samplers=["tau=1", "tau=5"])]  # fmt: skip
 names = ["one", "five", "three", "two"]
-jobs = [
-    dict(job, corpus="longtail", corpus_options=world, out=runs_in / name, **settings) for job, name in zip(jobs, names)
-]
+jobs = [dict(job, corpus="longtail", corpus_options=world, out=runs_in / name, **settings) for job, name in zip(jobs, names)]
 one, five, three, two = pmd.train_side_by_side(jobs, workers=2, show=False)  # a minute or two
-
 
 # %%
 def standing(*students):
@@ -141,15 +138,11 @@ alphas_of(three)
 # %%
 for name, run in (("two", two), ("three", three)):
     weights = [line["alpha"][1][-1] for line in run.dir.metrics() if line["event"] == "uni"]  # model_2, the last pair
-    print(
-        f"one of {name}: model_2 is taught {run.pairs[-1]} after {sum(w > 0 for w in weights)} of {len(weights)} decisions"
-    )
+    print(f"one of {name}: model_2 is taught {run.pairs[-1]} after {sum(w > 0 for w in weights)} of {len(weights)} decisions")
 for i, tau in enumerate(("tau=1", "tau=5")):
     loss = max(abs(three.best_dev_loss(i)[pair] - two.best_dev_loss(i)[pair]) for pair in two.pairs)
     bleu = max(abs(a - b) for a, b in zip(three.point(i), two.point(i)))
-    print(
-        f"{tau}: a third student changes no dev loss by more than {loss:.2f} nats, no mean BLEU by more than {bleu:.1f}"
-    )
+    print(f"{tau}: a third student changes no dev loss by more than {loss:.2f} nats, no mean BLEU by more than {bleu:.1f}")
 
 # %% [markdown]
 # **What to notice.** Look at `tur-eng`, the pair with 30 sentences. With two students, we expect `model_2` to be the better one
@@ -168,7 +161,6 @@ for i, tau in enumerate(("tau=1", "tau=5")):
 # `losses` is a tensor [student, pair] of dev losses, `student` is the number $i$ of the student that listens, and
 # `sharpness` is the number $k$. Return a tensor of the same shape. By hand: losses 1 and 2 of two peers and $k = 1$ give
 # $1/(1+e^{-1}) = 0.731$ and $0.269$.
-
 
 # %% tags=["exercise"]
 def shares(losses, student, sharpness):
@@ -236,7 +228,6 @@ print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 # - `state_dict` and `load_state_dict`: everything that a sampler must know to continue after an interruption, as copies
 #   (`.clone()`).
 
-
 # %% tags=["exercise"]
 class MyResting(BaseSampler):
     def __init__(self, sizes, tau=5.0, sharpness=10.0, every=0):
@@ -288,9 +279,7 @@ l16.checks.SAMPLER.grade(MyResting, seed=16)
 from pmd_kit import pictures
 
 SAMPLERS["resting"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"])
-SAMPLERS["placebo"] = lambda sizes, config, found: l16.own_strategies.Resting(
-    sizes, every=settings["eval_every"], sharpness=0.0
-)
+SAMPLERS["placebo"] = lambda sizes, config, found: l16.own_strategies.Resting(sizes, every=settings["eval_every"], sharpness=0.0)
 corpus = pmd.load_corpus("longtail", **world)
 rested, placebo = (pmd.train(corpus, "tau=5", samplers=[name], out=runs_in / name, show="off", **settings)
                    for name in ("resting", "placebo"))  # fmt: skip
@@ -364,7 +353,6 @@ class Frozen(BaseDistiller):
 # - `teachers`: a list of (model, share). A student does not belong on its own list.
 # - state: everything that `UniPMD` saves, and the shares.
 
-
 # %% tags=["exercise"]
 class MyCouncil(UniPMD):
     def __init__(self, students, n_pairs, config):
@@ -375,9 +363,7 @@ class MyCouncil(UniPMD):
     def update(self, probe):
         ### BEGIN SOLUTION
         losses = torch.stack([probe.dev_loss(i) for i in range(len(self.students))])
-        self.shares = torch.stack(
-            [l16.own_strategies.teacher_shares(losses, i, l16.own_strategies.SHARPNESS) for i in range(len(losses))]
-        )
+        self.shares = torch.stack([l16.own_strategies.teacher_shares(losses, i, l16.own_strategies.SHARPNESS) for i in range(len(losses))])
         return super().update(probe)
         ### END SOLUTION
 
@@ -410,17 +396,10 @@ l16.checks.DISTILLER.grade(MyCouncil, seed=16)
 # cost per update in forward passes, a few words, and its source. (Again, `Council` is our own solution.)
 
 # %%
-METHODS["council"] = Method(
-    "council", ("tau=1", "tau=5", "tau=inf"), l16.own_strategies.Council, "9 to 15", "peers by merit", "lesson 16"
-)
+METHODS["council"] = Method("council", ("tau=1", "tau=5", "tau=inf"), l16.own_strategies.Council, "9 to 15", "peers by merit", "lesson 16")
 council = pmd.train(corpus, "council", out=runs_in / "council", show="off", **settings)
-standing(
-    *[
-        (f"{name}: {sampler}", run, i)
-        for i, sampler in enumerate(METHODS["council"].samplers)
-        for name, run in (("equal shares", three), ("council", council))
-    ]
-)
+standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["council"].samplers)
+           for name, run in (("equal shares", three), ("council", council))])
 
 # %% [markdown]
 # **What to notice.** Use the placebo as your measure: is any difference between the council and equal shares larger than the
@@ -547,9 +526,7 @@ if MarianMTModel is not None:
 
     Frozen.teacher = from_huggingface(marians[0.5].marian)
     batch = PairStream(encoded.valid[0], 0, 300, (1,)).next()
-    theirs, ours = (
-        token_logits(model, batch.src, batch.trg_in, batch.keep) for model in (marians[0.5], Frozen.teacher)
-    )
+    theirs, ours = (token_logits(model, batch.src, batch.trg_in, batch.keep) for model in (marians[0.5], Frozen.teacher))
     print("equal logits:", torch.allclose(theirs, ours, atol=1e-4))
 METHODS["frozen"] = Method("frozen", ("tau=1",), Frozen, "4", "one finished teacher for all pairs", "lesson 16")
 short = {**settings, "steps": settings["eval_every"]}
