@@ -330,8 +330,6 @@ class Run:
         """Test BLEU per pair, with the averages over high- and low-resource pairs."""
         return bleu_table([self])
 
-    # ---- figures
-
     def plot_frontier(self, *others: Run) -> Figure:
         """This run's students, and those of other runs, on the plane of low- and high-resource BLEU."""
         from pmd_lite.figures.runs import frontier_of

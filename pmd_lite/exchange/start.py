@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pmd_lite.disk import read_json
+from pmd_lite.disk import place, read_json
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.huggingface import from_huggingface, shape_of
 from pmd_lite.exchange.marian import SHAPE, Imported
@@ -26,7 +26,7 @@ class OwnStart(Imported):
 
     def __init__(self, init: str | Path):
         """init: RUN, RUN:2 (model_2 alone) or the directory of an export. Raises UserError if it cannot be trained."""
-        self.init, self.path, self._only = Path(init), *_split(init)
+        self.init, self.path, self._only = place(init), *_split(init)
         if "samplers" in read_json(self.path / "config.json", {}):
             written = RunDir(self.path).config
             self._students, shape = range(len(written["samplers"])), asdict(lengthened(written).model)
@@ -61,8 +61,8 @@ class OwnStart(Imported):
 def _split(init: str | Path) -> tuple[Path, int | None]:
     """RUN:2 -> (RUN, 1): models are counted from 1 outside Python."""
     name, _, number = str(init).rpartition(":")
-    named = name and number.isdigit() and not Path(init).exists()
-    return (Path(name), int(number) - 1) if named else (Path(init), None)
+    named = name and number.isdigit() and not place(init).exists()
+    return (place(name), int(number) - 1) if named else (place(init), None)
 
 
 def start_from(init: str | Path) -> Imported:

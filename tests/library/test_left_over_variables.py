@@ -129,13 +129,17 @@ def test_a_second_writer_of_a_cache_says_for_whom_it_waits(
 def test_translate_says_that_it_waits_for_sentences(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    class Slow(io.StringIO):
-        def read(self, *args: object) -> str:
-            time.sleep(0.3)
-            return ""
+    class Slow(io.BytesIO):
+        def readable(self) -> bool:
+            time.sleep(0.2)
+            return True
+
+        def read(self, *args: object) -> bytes:
+            time.sleep(0.2)
+            return b""
 
     monkeypatch.setattr(errors, "PATIENCE", 0.05)
-    monkeypatch.setattr(sys, "stdin", Slow())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Slow()))
     assert main(["translate", str(tmp_path), "--pair", "fr-en"]) == 2  # there is no run
     assert "waiting for sentences from standard input" in capsys.readouterr().err
 

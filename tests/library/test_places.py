@@ -24,6 +24,7 @@ from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.marian import Imported
+from pmd_lite.exchange.start import start_from
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
@@ -235,7 +236,7 @@ def test_every_path_may_begin_with_a_tilde(
     home: Path, run: Path, original: Path, capsys: pytest.CaptureFixture[str], three_pairs: Corpus
 ) -> None:
     shutil.copytree(run, home / "a")
-    assert Run("~/a").path == home / "a"
+    assert Run("~/a").path == start_from("~/a").path == start_from("~/a:1").path == home / "a"
     new = train(write_corpus(three_pairs, "~/corpus"), "tau=1", preset("toy", **SETTINGS), out="~/b", show="off",
                 tokenizer="~/a/tokenizer")  # fmt: skip
     assert new.path == home / "b" and Tokenizer.load(home / "b" / "tokenizer").pairs == Run("~/a").tokenizer.pairs
