@@ -119,7 +119,7 @@ class Table:
     def to_frame(self) -> Any:
         """The same as a pandas DataFrame. Raises UserError where pandas is not installed."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError:
             raise UserError("to_frame needs pandas: pip install pandas. Or take to_csv()") from None
         columns, *rows = self._values()
@@ -129,7 +129,7 @@ class Table:
         """Column names, then the rows, with two columns in place of one that holds a Spread."""
         wide = [any(isinstance(row[c], Spread) for row in self.rows) for c in range(len(self.columns))]
         rows = [[(x.mean, x.spread) if isinstance(x, Spread) else (x, None) for x in row] for row in self.rows]
-        both = [[(name, f"{name} ±") for name in self.columns], *rows]
+        both: list[list[tuple[Any, Any]]] = [[(name, f"{name} ±") for name in self.columns], *rows]
         return [[x for cell, two in zip(row, wide, strict=True) for x in cell[: 1 + two]] for row in both]
 
     def _repr_html_(self) -> str:

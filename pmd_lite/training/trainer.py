@@ -54,7 +54,7 @@ class Trainer(Algorithm1):
             first = Clock.of(begun, self.students[0].batches_per_pass, self.distiller.waits)
             self.clock = replace(self.clock, start=first.start)
         self.rundir, self.show, self.name = rundir, show, name
-        self.redraw, self.on_event = redraw, on_event
+        self.redraw, self.on_event = redraw, on_event or (lambda event: None)
         self.notes = notes  # printed when training begins
         self.eval_every = config.train.eval_every or self.clock.epoch
         self.probe = ModelProbe(self)
@@ -132,7 +132,7 @@ class Trainer(Algorithm1):
         if events:
             self.metrics_size = self.rundir.append_metrics(events)
             progress.recorded()
-        for event in events if self.on_event and self.rundir.writes else ():
+        for event in events if self.rundir.writes else ():
             self.on_event(event)
 
     def _due(self) -> tuple[bool, list[Student]]:
