@@ -13,6 +13,7 @@ import argparse
 import tempfile
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pmd_lite as pmd
 from pmd_lite.evaluation.tables import Table
@@ -38,9 +39,10 @@ def main() -> None:
     ends = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in asked.seeds:
-            place, words = Path(folder) / str(seed), {"seed": seed, "steps": asked.steps, "eval_every": 25}
-            quiet = {"show": "off", "score": False}
-            parent = pmd.train(corpus.only(old), "tau=1", "toy", out=place / "parent", **quiet, **words)
+            place = Path(folder) / str(seed)
+            quiet: dict[str, Any] = {"show": "off", "score": False}
+            words: dict[str, Any] = {"seed": seed, "steps": asked.steps, "eval_every": 25}
+            parent = pmd.train(corpus.only(old), "tau=1", "toy", out=place / "parent", **words, **quiet)
             joined = pmd.train(corpus, "tau=1", "toy", out=place / "joined", init=parent.path, **quiet, **words)
             config = pmd.preset("toy", vocab_size=parent.config.tokenizer.vocab_size, **words)
             anew = pmd.train(corpus, "tau=1", config, out=place / "anew", tokenizer=joined.path / "tokenizer", **quiet)

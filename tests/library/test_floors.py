@@ -36,7 +36,7 @@ LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "
 # Lines of pmd_lite. 14,500 held the method and the rivals. The rest bought: runs that continue beyond their end, starts
 # from one's own runs and exports, languages that join a trained vocabulary, TER, CSV, data frames, a hook for metrics,
 # HTML and bars in notebooks; a search decided by accuracy or chrF, ensembles that teach and translate.
-MOST_LINES = 15_200
+MOST_LINES = 15_100
 
 
 def sources() -> dict[str, str]:

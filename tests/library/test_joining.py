@@ -107,8 +107,8 @@ def test_an_export_for_transformers_is_a_start(parent: Run, four: Corpus, begun:
 def test_all_that_was_encoded_before_keeps_its_ids(
     four: Corpus, tiny_corpus: Corpus, tmp_path: Path, kind: str, fallback: bool
 ) -> None:
-    config = dataclasses.replace(preset("toy", vocab_size=400 if fallback else 120).tokenizer, kind=kind,
-                                 byte_fallback=fallback)  # type: ignore[arg-type] # fmt: skip
+    size = 400 if fallback else 120
+    config = preset("toy", vocab_size=size, kind=kind, byte_fallback=fallback).tokenizer
     old = train_tokenizer(four, config)
     longer = extended(extended(old, tiny_corpus.only(tiny_corpus.pairs[:5])), tiny_corpus)
     assert longer.joined == [[pair.split("-")[0]] for pair in tiny_corpus.pairs[4:]]

@@ -38,7 +38,7 @@ def unlike(whole: Path, longer: Path) -> list[str]:
         one["state"].pop("cost")
         one["metrics"] = [{k: v for k, v in event.items() if k not in ("total", "multiply_adds")}
                           for event in one["metrics"]]  # fmt: skip
-    return list(differences(*both))
+    return list(differences(both[0], both[1]))
 
 
 @pytest.mark.parametrize(
