@@ -172,6 +172,12 @@ alphas_of(auto)
 # %% [markdown]
 # **What to notice.** Distillation starts after three tenths of the run, because a teacher that knows nothing has nothing to
 # teach. Do the small languages end with larger weights than the large ones, as the paper found? For which student?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Read the right ends of the lines, student by student. We expect it for `model_1`: its teacher has seen the
+# small languages far more often. For `model_2` one run may end either way, and another processor may end elsewhere. Lesson
+# 10 names two reasons that can raise a weight.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## When does it help?
@@ -218,6 +224,71 @@ print(stored.reading())
 
 # %%
 notation_table()
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** What does it mean that a model is on the Pareto frontier?
+#
+# <details><summary>A. It is the best on the sum of both scores.</summary>
+#
+# Not so. A sum says how much one score is worth in the other. The frontier needs no such price.
+#
+# </details>
+#
+# <details><summary>B. No other model of the set is better on one score without being worse on the other.</summary>
+#
+# Right. Such a model can only be beaten by giving something up. It depends on which models take part.
+#
+# </details>
+#
+# <details><summary>C. It is better than all others on both scores.</summary>
+#
+# Not so. Such a model would dominate all others, and the frontier would be this one point.
+#
+# </details>
+#
+# **Question 2.** Why do the two students of Pareto Mutual Distillation sample differently?
+#
+# <details><summary>A. So that training is faster.</summary>
+#
+# Not so. Two students and their teachers' passes cost more than one model.
+#
+# </details>
+#
+# <details><summary>B. So that each knows something that the other does not.</summary>
+#
+# Right. Two equal students would have nothing to tell each other.
+#
+# </details>
+#
+# <details><summary>C. So that the small group is seen by both as often as the large one.</summary>
+#
+# Not so. The first student follows the sizes of the data. Only the second one sees the small group often.
+#
+# </details>
+#
+# **Question 3.** A method has a higher score than another in one run. What do you ask first?
+#
+# <details><summary>A. Which method is newer.</summary>
+#
+# Not so. Age says nothing about a difference.
+#
+# </details>
+#
+# <details><summary>B. How far two runs of the same method lie apart.</summary>
+#
+# Right. A difference that is smaller than this says nothing about methods.
+#
+# </details>
+#
+# <details><summary>C. How many digits the score has.</summary>
+#
+# Not so. Digits show how it was printed, not how sure it is.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -8,7 +8,8 @@
 #
 # **Contents**: *part one* · three students · exercise: the bill · exercise: whom to listen to · a sampler of your own ·
 # exercise: Resting · a distiller of your own · exercise: Council · a model of your own · *part two* · the two factories again ·
-# rivals that cost less · under which conditions? · what is left · takeaways
+# rivals that cost less · under which conditions? · what is left · quiz ·
+# takeaways
 
 # %% [markdown]
 # ## Part one: three students
@@ -72,6 +73,13 @@ print(f"{sum_of_losses.item():.6f} = {loss_of_mean.item():.6f}")
 # two students this makes $2\,(3+1) + 2\rho\,(3 \cdot 3 + 1) = 8 + 20\rho$ per update of both, as the table of methods says.
 #
 # Your own case: write your name between the quotes, run the cell, and compute the number for all your students together.
+#
+# <details><summary>Hint</summary>
+#
+# Count for one student and multiply by their number. Training: 3 for itself and 1 for each peer. Searching, on the share
+# rho: three trials with 3 each, and each peer once.
+#
+# </details>
 
 # %% tags=["exercise"]
 student = "your name"
@@ -149,6 +157,12 @@ for i, tau in enumerate(("tau=1", "tau=5")):
 # there, so Eq. 5 seldom or never teaches it. With three students, it is taught whenever `model_3` is ahead. Does its loss there
 # fall because of that? The last two lines say how much changes from two students to three, in nats and in BLEU. All of this is
 # one seed. Remember these sizes: a placebo below shows how much luck alone can do.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the three rows of $\tau=5$ in the column `tur-eng`. A lower loss "of three" than "of two" fits the
+# explanation that `model_3` teaches it there. Then compare the difference with what the placebo changes: if it is no larger,
+# luck explains it as well.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ### Exercise 2: whom to listen to (6 minutes, difficulty 2)
@@ -161,6 +175,13 @@ for i, tau in enumerate(("tau=1", "tau=5")):
 # `losses` is a tensor [student, pair] of dev losses, `student` is the number $i$ of the student that listens, and
 # `sharpness` is the number $k$. Return a tensor of the same shape. By hand: losses 1 and 2 of two peers and $k = 1$ give
 # $1/(1+e^{-1}) = 0.731$ and $0.269$.
+#
+# <details><summary>Hint</summary>
+#
+# The softmax over the students of -k times the losses gives shares. The student itself must not take part: which score has
+# the share 0? Do not change the losses that you are given.
+#
+# </details>
 
 # %% tags=["exercise"]
 def shares(losses, student, sharpness):
@@ -227,6 +248,14 @@ print(sampler.probabilities(), sampler.due(None), sampler.state_dict())
 #   return a list of events (`[]` is enough).
 # - `state_dict` and `load_state_dict`: everything that a sampler must know to continue after an interruption, as copies
 #   (`.clone()`).
+#
+# <details><summary>Hint</summary>
+#
+# Follow the four points of the list. `torch.minimum` updates the lowest losses; include the present loss before you compute
+# P, so that no exponent is above 0. Divide by the sum. `state_dict` needs both tensors as clones: P is computed from losses
+# that a resumed run cannot see again.
+#
+# </details>
 
 # %% tags=["exercise"]
 class MyResting(BaseSampler):
@@ -308,6 +337,12 @@ for name, run in (("resting", rested), ("placebo", placebo)):
 # open the run later, you must register the name. Third, `train_side_by_side` and `compare` start new Python processes,
 # which know nothing about your notebook. Use `train`, or put the class and its registration into a module that belongs to
 # the library.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Each fall of a line is a rest; the range stands in the text of the figure. We expect the two small pairs to
+# rest, and late, because their loss has turned by then. If resting is not further from `tau=5` than the placebo, the sampler
+# has shown nothing.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## A distiller of your own
@@ -352,6 +387,14 @@ class Frozen(BaseDistiller):
 #   `self.shares`, made with `teacher_shares(losses, i, SHARPNESS)`. Let `UniPMD` do its part, and return what it returns.
 # - `teachers`: a list of (model, share). A student does not belong on its own list.
 # - state: everything that `UniPMD` saves, and the shares.
+#
+# <details><summary>Hint</summary>
+#
+# `super().update(probe)` and `super().state_dict()` do the part of `UniPMD`. Stack the dev losses of all students first. For
+# `teachers`, go through all students but the one that learns, and give each its entry of `self.shares` for this pair, as a
+# plain number.
+#
+# </details>
 
 # %% tags=["exercise"]
 class MyCouncil(UniPMD):
@@ -406,6 +449,11 @@ standing(*[(f"{name}: {sampler}", run, i) for i, sampler in enumerate(METHODS["c
 # difference that the placebo made? If not, this run does not answer whether to listen to all peers equally or by merit; and even
 # a larger difference is one seed. A council is also not cheaper: a peer with a share of a thousandth costs a whole forward pass.
 # If you want to continue, let `teachers` leave out shares below 0.05 and raise the others to a sum of 1.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Take the largest difference of the two rows, in nats, and compare it with the placebo's. Expect it to be of
+# the same size: then the run does not answer the question.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ## A model of your own
@@ -513,6 +561,11 @@ if MarianMTModel is not None:
 # **What to notice.** Four hundred updates are few. If the loss is nearly the same on *every* pair, largest or smallest, the model
 # knows English words and does not look at the source yet. Compare the two rows with the placebo above: does the teacher change
 # more than luck does? What matters here is that it runs: our model teaches a model that is not ours, through the same losses.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Subtract the two rows pair by pair and compare with the placebo's differences in nats. After 400 updates
+# expect no difference that is clearly larger.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # The other direction is a foreign model as a *teacher* inside `train`. It needs nothing more than the class `Frozen` above.
@@ -617,6 +670,12 @@ pictures.frontiers(
 # with the same sampler, and does it lose anything in the small one? Then look at the other panels. Rows three and four of the
 # differences say what the two students still have over the *smoothed* single students, the last two rows what they have over the
 # sampler between them. The part that smoothing also gives is not to trust every label. The rest is what the peer knows.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The first two rows of the differences say in how many worlds each student gains, and by how much. Expect
+# `model_2` to gain in the large factory in all of them. Whether it pays for that in the small factory is the other column of
+# its row.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ### Under which conditions?
@@ -681,6 +740,72 @@ study.reasons()
 #   how).
 # - Which part of any gain remains beside the cheaper controls: label smoothing, more updates, a wider model, an average of
 #   checkpoints?
+
+# %% [markdown]
+# ## Quiz
+#
+# Choose an answer before you open it. One answer to each question is right.
+#
+# **Question 1.** With six students that all listen to each other, how does the cost of listening grow?
+#
+# <details><summary>A. In proportion to the number of students.</summary>
+#
+# Not so. Each of the m students listens to m - 1 peers.
+#
+# </details>
+#
+# <details><summary>B. With the square of their number.</summary>
+#
+# Right. So let each listen to one or two peers if there are many.
+#
+# </details>
+#
+# <details><summary>C. Not at all, because peers are trained anyway.</summary>
+#
+# Not so. A peer's prediction needs a forward pass on the batch of the student that listens.
+#
+# </details>
+#
+# **Question 2.** Why does the lesson train a placebo?
+#
+# <details><summary>A. To show that the sampler works.</summary>
+#
+# Not so. A placebo never changes P; it cannot show that.
+#
+# </details>
+#
+# <details><summary>B. To see how much luck alone changes.</summary>
+#
+# Right. It draws the same probabilities in another order. A gain that is smaller than its difference from the original is
+# not a finding.
+#
+# </details>
+#
+# <details><summary>C. To save the cost of a second seed.</summary>
+#
+# Not so. It costs as much as a seed, and it measures the same kind of luck.
+#
+# </details>
+#
+# **Question 3.** In the two factories, smoothed labels alone help a student. What does that say about distillation?
+#
+# <details><summary>A. Distillation does not work.</summary>
+#
+# Not so. It may give more than smoothing does; the rows that compare the students with smoothed ones say how much.
+#
+# </details>
+#
+# <details><summary>B. A part of the gain is not to trust every label; only the rest is what the peer knows.</summary>
+#
+# Right. A control that is free must be beaten before a gain is credited to the teacher.
+#
+# </details>
+#
+# <details><summary>C. Smoothing and distillation add up.</summary>
+#
+# Not so. Both make targets softer, so a part of the two effects is the same.
+#
+# </details>
 
 # %% [markdown]
 # ## Takeaways

@@ -23,10 +23,6 @@ OPTION = re.compile(r"<details><summary>([A-D])\. .+?</summary>\n\n(.+?)\n\n</de
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
 
 each = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem[:2])
-NOT_YET = {"00", "16"}  # are being written anew; take a number out of here when the lesson has hints, quiz and answers
-each_written = pytest.mark.parametrize(
-    "source", [one for one in SOURCES if one.stem[:2] not in NOT_YET], ids=lambda source: source.stem[:2]
-)
 
 
 def texts(nb: NotebookNode) -> list[str]:
@@ -34,7 +30,7 @@ def texts(nb: NotebookNode) -> list[str]:
     return [cell.source for cell in nb.cells if cell.cell_type == "markdown"]
 
 
-@each_written
+@each
 def test_a_harder_exercise_has_a_hint(source: Path) -> None:
     for text in texts(load(source)):
         found = EXERCISE.search(text)
@@ -42,7 +38,7 @@ def test_a_harder_exercise_has_a_hint(source: Path) -> None:
             assert "<summary>Hint</summary>" in text, found[0]
 
 
-@each_written
+@each
 def test_the_quiz_has_few_questions_and_explains_every_option(source: Path) -> None:
     (quiz,) = [text for text in texts(load(source)) if text.startswith("## Quiz")]
     questions = QUESTION.split(quiz)[1:]
@@ -56,7 +52,7 @@ def test_the_quiz_has_few_questions_and_explains_every_option(source: Path) -> N
         assert all(len(text.split()) >= 7 for _, text in options), question
 
 
-@each_written
+@each
 def test_an_open_question_is_answered_in_the_solutions(source: Path) -> None:
     """A cell that asks what there is to notice has an answer: folded for all, or in the solved copy alone."""
     for text in texts(load(source)):
