@@ -1,5 +1,7 @@
 """The commands except train, estimate and data; their docstrings are the help texts."""
 
+from __future__ import annotations
+
 import math
 import sys
 from collections.abc import Callable

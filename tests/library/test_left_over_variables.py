@@ -134,7 +134,7 @@ def test_translate_says_that_it_waits_for_sentences(
             time.sleep(0.2)
             return True
 
-        def read(self, *args: object) -> bytes:
+        def readline(self, *args: object) -> bytes:
             time.sleep(0.2)
             return b""
 
