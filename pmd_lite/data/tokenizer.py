@@ -298,6 +298,7 @@ def _some(text: ParallelText, wanted: int, rng: np.random.Generator) -> Iterator
 
 
 def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> bytes:
+    """A serialised sentencepiece model; name: for messages. Raises UserError as `train_tokenizer` does."""
     model = io.BytesIO()
     # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
     every: set[str] = set()
