@@ -28,8 +28,7 @@ def extended(tokenizer: Tokenizer, corpus: Corpus) -> Tokenizer:
             size = size // len(tokenizer.languages) + (len(characters) or 256)  # each character, or byte, is a piece
         models[language] = train_model(sides[language], replace(tokenizer.config, vocab_size=size), language)
     origin = {"name": corpus.name, "sha256": corpus.fingerprint, "extends": tokenizer.fingerprint}
-    joined = [*tokenizer.joined, *([new] if new else [])]
-    longer = Tokenizer(tokenizer.config, [*known, *more], models, origin, joined)
+    longer = Tokenizer(tokenizer.config, [*known, *more], models, origin, [*tokenizer.joined, *([new] if new else [])])
     if any(longer.encoder_tag(pair) != tokenizer.encoder_tag(pair) for pair in known):
         raise UserError(f"{', '.join(more)} cannot join {', '.join(known)}: with tags=released all pairs need the same "
                         "target language, because otherwise the tags of known pairs change. Train anew")  # fmt: skip

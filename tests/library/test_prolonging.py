@@ -129,8 +129,9 @@ def test_epochs_prolong_a_run_too(
     tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the command line, and the runs that a method has learnt from stay what they were."""
-    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: tiny_corpus)
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: tiny_corpus.only(tiny_corpus.pairs[:2]))
     settings = {key: value for key, value in TINY.items() if key not in ("steps", "vocab_size", "eval_every")}
+    settings |= {"tokens": 600, "max_len": 24}
     words = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
     words = ["train", "-m", "chi-ibr", f"--out={tmp_path / 'r'}", "--tokenizer.vocab-size=90", *words]
     assert main([*words, "--epochs=1"]) == 0
