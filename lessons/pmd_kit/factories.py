@@ -24,8 +24,13 @@ from pmd_kit import pictures
 from pmd_lite.distillation.actions import act, logit, step_size
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, probs
 from pmd_lite.distillation.search import choose, reduced_space, trial_logits
+<<<<<<< HEAD
 from pmd_lite.evaluation.pareto import dominates, hypervolume
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
+=======
+from pmd_lite.evaluation.pareto import hypervolume
+from pmd_lite.evaluation.tables import Table, mean_spread
+>>>>>>> i1
 from pmd_lite.figures.style import XY, LessonFigure
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.sampling.temperature import temperature_probabilities
@@ -265,7 +270,7 @@ class Outcome:
 
     def figure(self) -> LessonFigure:
         """Both frontiers: the mean of the worlds, then each world."""
-        names = {f"mean of {len(self.worlds())}": None} | {f"world {w + 1}": w for w in self.worlds()}
+        names = {f"mean of {len(self.worlds())} worlds": None} | {f"world {w + 1}": w for w in self.worlds()}
         if len(self.worlds()) == 1:
             names = {"one world": 0}
         alt = "Two single models and two that teach each other, % right in the small and in the large factory. "
@@ -284,12 +289,13 @@ class Outcome:
         beaten = 0
         for world in self.worlds():
             before, after = self.sides(world)
-            beaten += all(any(dominates(student, single) for student in after) for single in before)
+            beaten += all(any(x > a and y > b for x, y in after) for a, b in before)
         many, mean = len(growth), statistics.fmean(growth)
         return (
-            f"The two students pushed the frontier outwards in {sum(g > 0 for g in growth)} of {many} worlds: the area "
-            f"under it changed by {mean:+.0f} % on average ({min(growth):+.0f} to {max(growth):+.0f} %).\n"
-            f"In {beaten} of {many} worlds, each single model is beaten in both factories by one student."
+            f"The area under the students' frontier is larger in {sum(g > 0 for g in growth)} of {many} worlds "
+            f"({mean:+.0f} % on average, {min(growth):+.0f} to {max(growth):+.0f} %).\n"
+            f"The whole frontier moved outwards in {beaten} of {many} worlds: there, for each single model, "
+            "a student is better in both factories."
         )
 
 

@@ -79,9 +79,9 @@ def test_the_sentence_counts_worlds() -> None:
     }
     found = Outcome(scores)
     assert found.growth(0) == pytest.approx(100 * (41 * 31 / (40 * 20 + 10 * 30) - 1))
-    assert "in 1 of 2 worlds: the area" in found.reading() and "In 1 of 2 worlds, each" in found.reading()
+    assert "is larger in 1 of 2 worlds" in found.reading() and "outwards in 1 of 2 worlds" in found.reading()
     fig = found.figure()
-    assert [ax.get_title(loc="left") for ax in fig.axes] == ["mean of 2", "world 1", "world 2"]
+    assert [ax.get_title(loc="left") for ax in fig.axes] == ["mean of 2 worlds", "world 1", "world 2"]
     assert "world 2: 40, 60; 50, 50 became 41, 59; 49, 50" in alt_text(fig)
     assert "-10.00 (0 of 2)" in found.differences([("tau=inf", "tau=1")]).to_text()
 
@@ -156,6 +156,7 @@ def test_the_lessons_say_of_the_stored_study_what_it_holds() -> None:
     labels, base = "random labels", ("base", "tau=1 and tau=inf, searched")
     assert set(found.rows()) == {(question, case) for question, cases in study.CASES.items() for case in cases}
     assert found.wins(labels, "none", "two smoothed") == 0 and found.wins(labels, "none", "two single", "last") == 1
+    assert found.wins(*base, "two smoothed") == 3 and found.wins(labels, "40 %", "two smoothed") == 5
     assert found.wins("sensors in common", "none", "two single", "last") == 1
     assert found.wins("samplers of the two", "tau=inf twice", "two single") == 0
     assert found.wins("updates", "300", "two single") == 2

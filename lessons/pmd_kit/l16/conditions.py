@@ -157,7 +157,7 @@ class Conditions:
                 ax.plot([mean(gains)], [y], markersize=7, label=name if row == 0 else None, **style)
         ax.set_yticks(range(len(cases)), [_named(*case) for case in cases], fontsize=SMALL_TEXT_SIZE)
         ax.set_ylim(len(cases) - 0.5, -0.5)
-        name_axes(ax, "larger area under the frontier, in % (small: each world; large: their mean)")
+        name_axes(ax, "larger area, in % (large marks: means of the worlds)")
         legend_above(fig, *ax.get_legend_handles_labels())
         return settled(fig)
 
