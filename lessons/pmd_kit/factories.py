@@ -24,13 +24,8 @@ from pmd_kit import pictures
 from pmd_lite.distillation.actions import act, logit, step_size
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, probs
 from pmd_lite.distillation.search import choose, reduced_space, trial_logits
-<<<<<<< HEAD
-from pmd_lite.evaluation.pareto import dominates, hypervolume
-from pmd_lite.evaluation.tables import Cell, Table, mean_spread
-=======
 from pmd_lite.evaluation.pareto import hypervolume
-from pmd_lite.evaluation.tables import Table, mean_spread
->>>>>>> i1
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.style import XY, LessonFigure
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.sampling.temperature import temperature_probabilities
