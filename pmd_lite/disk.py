@@ -16,6 +16,7 @@ import typing
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,8 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
         then: what to do after the cause of an error is gone.
     Raises UserError when `out` exists and `replace` is false, or for what the file system refuses.
     """
-    if out.exists() and not replace:
-        raise UserError(
-            f"{out} exists, but a new directory is to be written: choose another one, or remove this one"
-        )
+    if os.path.exists(out) and not replace:
+        raise UserError(f"{out} exists, but a new directory is to be written: choose another one, or remove this one")
     part, old = (out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.{kind}") for kind in ("part", "old"))
     try:
         with explained(out, then):
@@ -113,11 +112,7 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if not folder and error.errno not in (
-            errno.EINVAL,
-            errno.ENOTSUP,
-            errno.EBADF,
-        ):  # this file system cannot flush
+        if not folder and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # it cannot flush
             raise
 
 
@@ -143,6 +138,26 @@ def remove(path: Path) -> None:
         return
     with suppress(OSError):
         path.unlink()
+
+
+def checksum(file: Path) -> str:
+    """sha256 (hex) of a file."""
+    with file.open("rb") as opened:
+        return file_digest(opened, "sha256").hexdigest()
+
+
+def seal(folder: Path) -> None:
+    """Write sums.json, which holds the checksum of every file of the folder."""
+    write_json(folder / "sums.json", {path.name: checksum(path) for path in sorted(folder.iterdir())})
+
+
+def check_seal(folder: Path) -> None:
+    """Raises UserError for a file that is not as `seal` saw it. Folders of older versions have no sums.json."""
+    cure = f"Delete {folder}; it is made again."
+    sums = read_json(folder / "sums.json", {"*": str}, cure) if (folder / "sums.json").exists() else {}
+    for name, digest in sums.items():
+        if not (folder / name).is_file() or checksum(folder / name) != digest:
+            raise UserError(f"{folder / name}: this file is missing or damaged. {cure}")
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -29,7 +29,7 @@ from pmd_lite.config import Config, check_number
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import Interrupted
+from pmd_lite.training.trainer import ASKING, Interrupted
 
 _REFUSED = "UserError: "
 _LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
@@ -54,6 +54,9 @@ def launch(
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
+    os.environ.setdefault(
+        "TORCHELASTIC_SIGNALS_TO_HANDLE", ",".join(signal.Signals(x).name for x in ASKING)
+    )  # and USR1
     try:
         with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(

@@ -26,6 +26,7 @@ from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.learner import pick_device
+from pmd_lite.training.opening import own_tokenizer
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import PER_PAIR, RunDir
 from pmd_lite.training.weights import load_weights
@@ -71,8 +72,7 @@ class Run:
 
     def lines(self, event: Literal["eval", "search"], student: int | None = None) -> list[dict[str, Any]]:
         """The metrics lines of one kind, of one student or of all. Raises UserError when one is damaged."""
-        lines = self.dir.lines(event, len(self.pairs))
-        return lines if student is None else [line for line in lines if line["student"] == student]
+        return [line for line in self.dir.lines(event, len(self.pairs)) if student in (None, line["student"])]
 
     def _evaluated(self, student: int) -> list[dict[str, Any]]:
         if not (lines := self.evaluations(student)):
@@ -124,8 +124,7 @@ class Run:
 
         Raises UserError while the run is unfinished.
         """
-        shape = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}}
-        return read_json(self.path / "finished.json", shape)
+        return self.dir.summary()
 
     @property
     def compute(self) -> int:
@@ -171,7 +170,7 @@ class Run:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer the run was trained with."""
-        return Tokenizer.load(self.path / "tokenizer")
+        return own_tokenizer(self.dir)
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
         """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
@@ -274,7 +273,8 @@ class Run:
             for student, of in enumerate(scores.values()):
                 of[pair] = score_pair(self.translations(pair, student, split), references, pair, tokenize)
         if split == "test":
-            write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
+            about = {"beam": beam, "tokenize": tokenize, "scores": scores}
+            write_json(self.path / "scores.json", self.dir.sealed(about))
         return scores
 
     def _write_lines(self, name: str, lines: Sequence[str]) -> None:
@@ -298,7 +298,7 @@ class Run:
 
     @property
     def _scored(self) -> dict[str, Any]:
-        return read_scores(self.path / "scores.json", len(self.labels), self.pairs)
+        return read_scores(self.path / "scores.json", len(self.labels), self.pairs, self.dir.sealed)
 
     @property
     def tokenize(self) -> Tokenize:

@@ -26,7 +26,7 @@ from pmd_lite.config import (
     preset,
 )
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.disk import plain
+from pmd_lite.disk import CONTROL, plain
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import said_beside
 from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
@@ -193,6 +193,9 @@ def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
     try:
+        for word in words:  # the parser would repeat them as they are; bytes that are not UTF-8 may name a directory
+            if CONTROL.search(word.encode("utf-8", "ignore").decode()):
+                raise UserError(f"the argument {word[:80]} holds control characters. Write it without them")
         chosen = _preset_of(words)
         named = _named(words)
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
@@ -221,9 +224,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",
-            file=sys.stderr,
-        )
+        said = "stopped at once; the last checkpoint is whole. Give the same command again to continue"
+        print(f"\npmd_lite: {said}", file=sys.stderr)
         return 130
     return 0

@@ -161,8 +161,7 @@ class Tokenizer:
             for text in texts:
                 if _SURROGATE.search(text):
                     raise UserError(
-                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove "
-                        "it."
+                        f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
                     ) from None
             raise
 

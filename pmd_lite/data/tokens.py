@@ -24,7 +24,7 @@ from filelock import FileLock
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
-from pmd_lite.disk import explained, new_directory, remove
+from pmd_lite.disk import check_seal, explained, new_directory, remove, seal
 from pmd_lite.errors import UserError
 
 Ids = npt.NDArray[np.integer[Any]]
@@ -161,6 +161,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         cache = cache / f"encoded-{_key(corpus, tokenizer)}"
         if not cache.exists():
             _write(corpus, tokenizer, cache)
+        check_seal(cache)
     dropped: dict[str, int] = {}
 
     def split_of(name: str, pair: str) -> EncodedSplit:
@@ -218,6 +219,7 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:
                 for name, texts in (("train", corpus.train), ("valid", corpus.valid)):
                     for pair, side in itertools.product(corpus.pairs, _SIDES):
                         _write_side(part / f"{name}.{pair}.{side}", texts[pair], tokenizer, pair, side)
+                seal(part)
 
 
 def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> None:

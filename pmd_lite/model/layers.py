@@ -41,9 +41,7 @@ class LayerConfig:
     def __post_init__(self) -> None:
         at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
         if self.d_model % 2 or self.d_model % self.heads:
-            raise ValueError(
-                f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads"
-            )
+            raise ValueError(f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads")
         for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
             if not 0.0 <= rate < 1.0:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {rate}")
@@ -218,9 +216,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention, self.cross_residual = CrossAttention(config), Residual(config)
         self.feed_forward, self.ffn_residual = FeedForward(config), Residual(config)
 
-    def forward(
-        self, x: Tensor, source: KeysValues, mask: Tensor, past: Past | None
-    ) -> tuple[Tensor, KeysValues]:
+    def forward(self, x: Tensor, source: KeysValues, mask: Tensor, past: Past | None) -> tuple[Tensor, KeysValues]:
         """x [rows, len, d_model] -> (the same shape, keys and values of all positions so far).
 
         Without `past`, x is a whole prefix and the mask is causal. With `past`, x is one new token that sees all

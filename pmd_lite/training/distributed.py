@@ -128,10 +128,9 @@ def joined(device: str = "auto") -> Iterator[Group]:
     cuda = device in ("auto", "cuda") and torch.cuda.is_available()
     if cuda:
         if local >= torch.cuda.device_count():
-            raise UserError(
-                f"rank {local} of this machine has no GPU of its own: there are {torch.cuda.device_count()}. Start one "
-                "process per GPU, or give --device cpu"
-            )
+            raise UserError(f"rank {local} of this machine has no GPU of its own: there are "
+                            f"{torch.cuda.device_count()}. Start one process per GPU, or give --device "
+                            "cpu")  # fmt: skip
         torch.cuda.set_device(local)
     try:
         dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=size)
@@ -159,10 +158,9 @@ def divided(config: Config, processes: int) -> Config:
         return config
     tokens = train.tokens * train.accumulate // processes
     if tokens < LEAST_TOKENS:
-        raise UserError(
-            f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: {tokens} for each "
-            f"process are too few. Start at most {train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens"
-        )
+        raise UserError(f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: "
+                        f"{tokens} for each process are too few. Start at most "
+                        f"{train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens")  # fmt: skip
     return dataclasses.replace(config, train=dataclasses.replace(train, tokens=tokens, accumulate=processes))
 
 

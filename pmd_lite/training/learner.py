@@ -52,10 +52,8 @@ def check_compiler(device: torch.device) -> None:
         torch.compile(torch.sin)(torch.zeros(2, device=device))
     except Exception as error:  # many kinds: no compiler, no Triton, no backend for this device
         reason = str(error).strip().partition("\n")[0]
-        raise UserError(
-            f"compile=True: PyTorch cannot compile for {device.type} here ({reason}). A CPU needs a C++ compiler, CUDA "
-            "needs Triton. Or set compile=False"
-        ) from None
+        raise UserError(f"compile=True: PyTorch cannot compile for {device.type} here ({reason}). A CPU needs a C++ "
+                        "compiler, CUDA needs Triton. Or set compile=False") from None  # fmt: skip
 
 
 def learning_rate(update: int, peak: float, warmup: int) -> float:

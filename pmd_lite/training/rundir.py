@@ -52,6 +52,7 @@ PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "t
 """Fields of an evaluation with a number for each pair."""
 _EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
           "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
+_END = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}, "sum": str}
 _NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
 """Fields of `train` that say where a run is made and how it translates, not what it learns."""
 
@@ -145,7 +146,21 @@ class RunDir:
     def finish(self, summary: dict[str, Any]) -> None:
         """Record that training has ended."""
         if self.writes:
-            write_json(self.path / "finished.json", summary)
+            write_json(self.path / "finished.json", self.sealed(summary, self._log().hex()))
+
+    def summary(self) -> dict[str, Any]:
+        """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
+        about = dict(read_json(self.path / "finished.json", _END))
+        if "sum" in about and about != self.sealed(about, self._log().hex()):
+            raise UserError(f"{self.path}: finished.json or metrics.jsonl is not as this run left it. Copy both back "
+                            "from a backup")  # fmt: skip
+        return about
+
+    def sealed(self, data: dict[str, Any], *more: str) -> dict[str, Any]:
+        """The data with a checksum of this run, of the data and of `more` under "sum"."""
+        data = {key: value for key, value in data.items() if key != "sum"}
+        whole = json.dumps([self.identity, data, *more], sort_keys=True)
+        return {**data, "sum": sha256(whole.encode()).hexdigest()}
 
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
@@ -163,9 +178,9 @@ class RunDir:
 
         Raises UserError that names a damaged line.
         """
-        path = self.path / "metrics.jsonl"
-        text = path.read_bytes() if path.exists() else b""
-        events = []
+        if self.finished:
+            self.summary()
+        path, text, events = self.path / "metrics.jsonl", self._log(), []
         for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
             try:
                 events.append(parse_json(line, _EVENT, f"{path}:{number}"))
