@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import pmd_lite as pmd
-from benchmarks.mutations import ODD, TEXTS, cut, flip, spoil_json
+from benchmarks.mutations import ODD, TEXTS, cut, flip, spoil_json, strange
 from pmd_lite.cli.arguments import main as command
 from pmd_lite.config import Config
 from pmd_lite.data.corpus import load_corpus, write_corpus
@@ -44,6 +44,8 @@ class Place:
     root: Path
     corpus: pmd.Corpus
     weights: list[dict[str, torch.Tensor]]
+    seen: dict[str, Any]
+    """What a reader sees of the finished run."""
 
     @classmethod
     def made(cls, root: Path) -> Place:
@@ -58,7 +60,14 @@ class Place:
         with stopped_at(1):
             train(corpus, root / "stopped" / "step")
         run = Run(root / "whole" / "run")
-        return cls(root, corpus, [run.dir.load_weights(i, "latest") for i in (0, 1)])
+        weights = [run.dir.load_weights(i, "latest") for i in (0, 1)]
+        return cls(root, corpus, weights, reads(corpus, run.path))
+
+    def prepared(self, name: str, make: Callable[[Path], object]) -> Path:
+        """A folder that some kinds need; it is made when the first of them comes."""
+        if not (self.root / name).exists():
+            make(self.root / name)
+        return self.root / name
 
 
 def train(corpus: pmd.Corpus, out: Path, **words: Any) -> Run:
@@ -99,7 +108,7 @@ def lines(place: Place, here: Path, chance: random.Random) -> None:
         rows[chance.randrange(len(rows))] = chance.choice(TEXTS)
         path.write_bytes(b"\n".join(rows))
     else:
-        (cut if what == 4 else flip)(path, chance)
+        (cut if what == 4 else chance.choice([flip, strange]))(path, chance)
     load_corpus(here / "c", strict=chance.random() < 0.5)
 
 
@@ -142,7 +151,7 @@ def options(place: Place, here: Path, chance: random.Random) -> None:
             ["translate", str(run.path), "--pair", "fra-eng", "--file", word], ["data", "show", word],
             ["methods", word], ["evaluate", str(run.path), "--corpus", word],
             ["export", str(run.path), "--to", "hf", "--out", "/dev/null/x"],
-            ["train", "-m", word], ["train", "-p", word], ["estimate", "--sizes", word], ["compare", "--seeds", word],
+            ["train", "-m", word], ["train", "-p", word], ["estimate", "--sizes", word], ["methods", word, "tau=1"],
             ["train", "--samplers", word], ["import", word, "--out", str(here / "i"), "--pairs", "fra-eng"],
         ]))  # fmt: skip
 
@@ -159,30 +168,48 @@ def commanded(words: list[str]) -> None:
         raise UserError(said.getvalue().strip().encode("utf-8", "backslashreplace").decode() or "no message")
 
 
-def reads(place: Place, path: Path) -> None:
-    """All that can be done with a finished run, in short."""
+def reads(corpus: pmd.Corpus, path: Path) -> dict[str, Any]:
+    """All that can be read of a finished run, in short."""
     run = Run(path)
-    run.table(), run.passes, run.finished, run.compute, repr(run)
+    repr(run), run.compute
+    seen: dict[str, Any] = {"table": run.table().to_text(), "passes": run.passes, "end": dict(run.finished)}
     for student in (0, 1):
-        run.best_dev_loss(student), run.curve("p", student), run.searches(student), run.point(student)
-    run.translate(["a b"], run.pairs[0])
-    run.rescore(place.corpus)
+        seen[f"of {student}"] = [run.best_dev_loss(student), run.curve("p", student), run.curve("dev_loss", student),
+                                 run.searches(student), run.point(student), run.bleu(student)]  # fmt: skip
+    seen["translated"] = run.translate(["a b"], run.pairs[0])
+    seen["scores"] = run.rescore(corpus)
+    return seen
+
+
+def reads_alike(place: Place, path: Path, changed: Path) -> None:
+    """Read a finished run; what is seen must be what was there before `changed` was changed.
+
+    Nothing knows what stands in translations/. config.json may ask for another search.
+    """
+    seen, free = reads(place.corpus, path), set()
+    if "translations" in changed.parts:
+        free = {"scores"}
+    elif changed.name == "config.json":
+        free = {"translated"}
+    if other := [name for name in seen if name not in free and seen[name] != place.seen[name]]:
+        raise Silent(f"another {', '.join(other)} after a change of {changed}")
 
 
 def json_files(place: Place, here: Path, chance: random.Random) -> None:
     """A finished run with a wrong JSON file."""
     path = Path(shutil.copytree(place.root / "whole" / "run", here / "r"))
     names = ["config.json", "metrics.jsonl", "scores.json", "finished.json", "tokenizer/tokenizer.json"]
-    spoil_json(path / chance.choice(names), chance)
-    reads(place, path)
+    name = chance.choice(names)
+    spoil_json(path / name, chance)
+    reads_alike(place, path, Path(name))
 
 
 def any_bytes(place: Place, here: Path, chance: random.Random) -> None:
     """A finished run with one wrong bit, or a cut file."""
     path = Path(shutil.copytree(place.root / "whole" / "run", here / "r"))
     file = chance.choice(sorted(p for p in path.rglob("*") if p.is_file() and p.name != ".lock"))
-    (cut if chance.random() < 0.4 else flip)(file, chance)
-    reads(place, path)
+    chance.choice([cut, cut, flip, flip, flip, strange])(file, chance)
+    reads_alike(place, path, file.relative_to(path))
 
 
 def swaps(place: Place, here: Path, chance: random.Random) -> None:
@@ -198,7 +225,7 @@ def swaps(place: Place, here: Path, chance: random.Random) -> None:
     elif what == 2 and file.suffix in (".json", ".jsonl"):
         spoil_json(file, chance)
     else:
-        chance.choice([cut, flip, lambda p, _: p.unlink()])(file, chance)
+        chance.choice([cut, flip, strange, lambda p, _: p.unlink()])(file, chance)
     run = train(place.corpus, path)
     for student, whole in enumerate(place.weights):
         if list(differences(run.dir.load_weights(student, "latest"), whole)):

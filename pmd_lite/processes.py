@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -61,7 +60,7 @@ def launch(
         with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(
                 min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
-                rdzv_endpoint=f"localhost:{_free_port()}", max_restarts=0, start_method="spawn", monitor_interval=0.2,
+                rdzv_endpoint="localhost:0", max_restarts=0, start_method="spawn", monitor_interval=0.2,
                 local_addr="localhost", logs_specs=DefaultLogsSpecs(log_dir=logs),
             )  # fmt: skip
             paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
@@ -142,12 +141,6 @@ def _said(error: ChildFailedError) -> tuple[int, str]:
     """The number of the process that failed first, and the last line of its message."""
     rank, failure = error.get_first_failure()
     return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def _reason(message: Any) -> str:

@@ -176,10 +176,8 @@ class RunDir:
     def metrics(self) -> list[dict[str, Any]]:
         """All whole lines of metrics.jsonl (a killed run may leave half a line at the end).
 
-        Raises UserError that names a damaged line.
+        Raises UserError that names a damaged line, and when a finished run has others than at its end.
         """
-        if self.finished:
-            self.summary()
         path, text, events = self.path / "metrics.jsonl", self._log(), []
         for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
             try:
@@ -187,6 +185,8 @@ class RunDir:
             except (ValueError, RecursionError) as error:
                 raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
                                 "backup") from None  # fmt: skip
+        if self.finished:
+            self.summary()
         return events
 
     def lines(self, event: str, pairs: int) -> list[dict[str, Any]]:
