@@ -131,6 +131,13 @@ def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
     sync(path.parent)
 
 
+def regular(path: Path) -> Path:
+    """The path. Raises UserError when it is a directory, a device or a pipe, which a reader would wait for."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not a file. Restore it from a backup")
+    return path
+
+
 def remove(path: Path) -> None:
     """Delete a file or directory if it exists and the system allows it."""
     if path.is_dir():
@@ -177,10 +184,8 @@ class Record(dict[str, Any]):
 def read_json(path: Path, shape: Any = dict, cure: str = "is this a run directory? If so, restore the file") -> Any:
     """The content of a file as `parse_json` gives it. Raises UserError when the file is absent or damaged."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would wait for ever
-            raise OSError("it is not a file")
-        return parse_json(path.read_bytes(), shape, path)
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_json(regular(path).read_bytes(), shape, path)
+    except (OSError, ValueError, RecursionError, UserError) as error:
         raise UserError(f"{path} is absent or damaged ({error}); {cure}") from None
 
 

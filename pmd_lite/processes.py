@@ -53,9 +53,8 @@ def launch(
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
-    os.environ.setdefault(
-        "TORCHELASTIC_SIGNALS_TO_HANDLE", ",".join(signal.Signals(x).name for x in ASKING)
-    )  # and USR1
+    # By default the launcher passes USR1 on to no process, and dies of it.
+    os.environ.setdefault("TORCHELASTIC_SIGNALS_TO_HANDLE", ",".join(signal.Signals(x).name for x in ASKING))
     try:
         with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(

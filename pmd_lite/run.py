@@ -14,7 +14,7 @@ import torch
 from pmd_lite.config import BEAM, Config, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import read_json, regular, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
@@ -287,7 +287,7 @@ class Run:
         if not file.exists():
             raise UserError(f"{file}: no translations yet: python -m pmd_lite evaluate {self.path}")
         try:
-            return file.read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
+            return regular(file).read_bytes().decode().removesuffix("\n").split("\n")  # read_text would turn CR into LF
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{file}: {error}. Translate again: python -m pmd_lite evaluate {self.path}") from None
 

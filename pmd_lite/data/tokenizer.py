@@ -29,7 +29,7 @@ import sentencepiece as spm
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import read_json, write_atomic, write_json
+from pmd_lite.disk import read_json, regular, write_atomic, write_json
 from pmd_lite.errors import UserError
 
 __all__ = ["BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "split_pair", "train_tokenizer"]
@@ -198,7 +198,7 @@ class Tokenizer:
             for pair in [*about["pairs"], *(f"{key}-qqq" for key in about["models"] if key != "joint")]:
                 checked_pair(pair, "tokenizer.json")  # a language becomes the name of a file
             for key, digest in about["models"].items():
-                models[key] = (directory / f"{key}.spm").read_bytes()
+                models[key] = regular(directory / f"{key}.spm").read_bytes()
                 if sha256(models[key]).hexdigest() != digest:
                     raise ValueError(f"{key}.spm is not the file that was saved")
             tokenizer = cls(TokenizerConfig(**about["config"]), about["pairs"], models, about["corpus"])

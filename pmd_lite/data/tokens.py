@@ -166,7 +166,8 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
 
     def split_of(name: str, pair: str) -> EncodedSplit:
         text: ParallelText = getattr(corpus, name)[pair]
-        whole = _encode(text, tokenizer, pair) if cache is None else _read(cache, name, pair, len(text))
+        sides = (TokenArray.join(_blocks(text, tokenizer, pair, side)) for side in _SIDES)
+        whole = EncodedSplit(*sides) if cache is None else _read(cache, name, pair, len(text))
         keep = np.empty(len(whole), np.bool_)
         for rows in _rows(len(whole)):
             keep[rows] = np.maximum(whole.src.lengths[rows], whole.trg.lengths[rows]) <= max_len
@@ -181,11 +182,6 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
     train = tuple(split_of("train", pair) for pair in corpus.pairs)
     valid = tuple(split_of("valid", pair) for pair in corpus.pairs)
     return EncodedCorpus(tokenizer, corpus.pairs, train, valid, dropped)
-
-
-def _encode(text: ParallelText, tokenizer: Tokenizer, pair: str) -> EncodedSplit:
-    src, trg = (TokenArray.join(_blocks(text, tokenizer, pair, side)) for side in _SIDES)
-    return EncodedSplit(src, trg)
 
 
 def _blocks(text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> Iterator[tuple[Ids, Ints]]:

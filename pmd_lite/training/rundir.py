@@ -33,7 +33,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import explained, parse_json, read_json, remove, sync, write_atomic, write_json
+from pmd_lite.disk import explained, parse_json, read_json, regular, remove, sync, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -126,7 +126,7 @@ class RunDir:
             return
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / ".lock", "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+            file = open(regular(self.path / ".lock"), "a", encoding="utf-8")  # noqa: SIM115 (closed below)
         with file:
             with explained(self.path):
                 try:
@@ -256,11 +256,11 @@ class RunDir:
         return {"config.json": self.identity, **latest, **kept, "metrics.jsonl": sha256(log).hexdigest()}
 
     def _log(self) -> bytes:
-        path = self.path / "metrics.jsonl"
+        path = regular(self.path / "metrics.jsonl")
         return path.read_bytes() if path.exists() else b""
 
     def _latest(self) -> str | None:
-        path = self.checkpoints / "LATEST"
+        path = regular(self.checkpoints / "LATEST")
         if not path.exists():
             return None
         name = path.read_bytes().decode("utf-8", errors="replace").strip()

@@ -16,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pmd_lite.disk import regular
 from pmd_lite.errors import UserError
 
 SUM = "sha256"
@@ -43,7 +44,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Raises OSError, ValueError or SafetensorError when the file is absent or damaged.
     """
-    with safe_open(path, "pt") as file:
+    with safe_open(regular(path), "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
         about = dict(file.metadata() or {})
     true = _checksum(tensors)
@@ -63,7 +64,7 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
 
 def read_state(path: Path) -> dict[str, Any]:
     """A file of torch.save, on the CPU; nothing in it is executed. Raises many kinds of exception if it is damaged."""
-    with zipfile.ZipFile(path) as file:  # torch.load ignores the checksums in this zip file
+    with zipfile.ZipFile(regular(path)) as file:  # torch.load ignores the checksums in this zip file
         damaged = file.testzip()
     if damaged is not None:
         raise ValueError(f"the checksum of its part {damaged} does not fit")
