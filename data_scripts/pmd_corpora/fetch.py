@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout  # installed with torch; the lock of a killed process is free again
 
 from pmd_corpora.transfer import Broken, Failed, Remote, beside, discard, known_values, transfer, unsafe
-from pmd_lite.disk import sync, write_json
+from pmd_lite.disk import regular, sync, write_json
 from pmd_lite.errors import UserError
 
 __all__ = ["Offline", "Remote", "fetch", "verify"]
@@ -48,6 +48,7 @@ def fetch(remote: Remote, folder: Path, *, show: bool = True, retries: int = 3, 
     if not re.fullmatch(r"[^/\\\x00-\x1f:]+", remote.name) or remote.name in (".", ".."):
         raise UserError(f"{remote.name!r} is not a plain file name: give the folder separately.")
     path = folder / remote.name
+    regular(path), regular(beside(path, ".part"))
     try:
         if path.exists():
             return _present(path, remote)

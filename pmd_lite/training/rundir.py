@@ -325,7 +325,7 @@ class RunDir:
 
     def truncate_metrics(self, size: int) -> None:
         """Cut metrics.jsonl to the length in the checkpoint, in bytes."""
-        path = self.path / "metrics.jsonl"
+        path = regular(self.path / "metrics.jsonl")
         if self.writes and path.exists() and path.stat().st_size > size:
             with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
