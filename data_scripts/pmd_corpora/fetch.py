@@ -48,8 +48,8 @@ def fetch(remote: Remote, folder: Path, *, show: bool = True, retries: int = 3, 
     if not re.fullmatch(r"[^/\\\x00-\x1f:]+", remote.name) or remote.name in (".", ".."):
         raise UserError(f"{remote.name!r} is not a plain file name: give the folder separately.")
     path = folder / remote.name
-    regular(path), regular(beside(path, ".part"))
     try:
+        regular(path), regular(beside(path, ".part"))
         if path.exists():
             return _present(path, remote)
         _check_addresses(remote)
