@@ -45,6 +45,11 @@ from typing import Any
 
 import torch
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 from benchmarks import inputs, more_inputs
 from benchmarks.inputs import Place, Silent
 from pmd_lite.errors import UserError
@@ -52,6 +57,7 @@ from pmd_lite.evaluation.tables import Table
 
 OUTCOMES = ("clean error", "accepted", "traceback", "silent", "hang")
 LIMIT = 60  # seconds for one input
+ROOM = 6 << 30  # bytes of address space for all of them
 
 
 class Hang(BaseException):
@@ -119,6 +125,7 @@ def fuzz(inputs: int, seed: int, place: Place) -> tuple[dict[str, Counter[str]],
             if outcome not in ("clean error", "accepted"):
                 said = said if len(said) < 3000 else f"{said[:800]} ... {said[-1200:]}"  # odd values are long
                 wrong.append(f"{kind} {number}: {outcome}\n{said}")
+                print(f"{kind} {number}: {outcome}", flush=True)
     return found, wrong
 
 
@@ -137,6 +144,8 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=20, help="print this many inputs that went wrong")
     words = parser.parse_args()
     torch.set_num_threads(1)
+    if resource:  # an input that fills the memory is a MemoryError here, and harms no other process
+        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         place = Place.made(Path(folder) / "place")

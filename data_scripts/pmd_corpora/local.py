@@ -21,6 +21,7 @@ from pmd_corpora.clusters import Pair, cut_corpus
 from pmd_corpora.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
 from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
 from pmd_lite.data.reading import checked_pair
+from pmd_lite.disk import regular
 from pmd_lite.errors import UserError
 
 _TMX = re.compile(r".*\.tmx(?:\.gz)?", re.IGNORECASE)
@@ -124,6 +125,7 @@ def _group(inputs: Sequence[Path]) -> list[tuple[str | None, tuple[Path, ...]]]:
     for file in map(Path, inputs):
         if file.name.startswith(("valid.", "test.")) or file.is_dir():
             raise UserError(f"{file}: this text is split already. Give its directory alone: {file.parent}.")
+        regular(file)
         known = [name for name, _ in groups if name]  # a pair given twice is refused before any file is read
         if tsv := _TSV.fullmatch(file.name):
             _refuse_again(tsv[1], known, file)

@@ -40,8 +40,8 @@ def translate(
     try:
         text = file.read_text(encoding="utf-8") if file else sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text ({why})") from None
+        raise UserError(f"{file or 'standard input'}: cannot be read as UTF-8 text "
+                        f"({getattr(error, 'strerror', error)})") from None  # fmt: skip
     lines = text.removesuffix("\n").split("\n") if text else []
     trained = Run(run)
     for line in trained.translate(lines, pair, _counted_from_0(trained, student), beam):

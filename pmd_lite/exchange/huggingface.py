@@ -24,6 +24,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from pmd_lite.disk import regular
 from pmd_lite.errors import UserError
 from pmd_lite.model.layers import ACTIVATIONS, EncoderLayer
 from pmd_lite.model.transformer import Transformer
@@ -126,6 +127,8 @@ def load_huggingface(directory: str | Path) -> Any:
     """The model of transformers in a directory, without any download. Raises UserError if there is none."""
     if not Path(directory).is_dir():
         raise UserError(f"{directory} is not a directory; give one that save_pretrained wrote, or a loaded model")
+    for path in (path for path in Path(directory).iterdir() if not path.is_dir()):
+        regular(path)  # transformers would read a device without end
     auto = optional("transformers").AutoModelForSeq2SeqLM
     try:
         model, found = auto.from_pretrained(directory, local_files_only=True, output_loading_info=True)
