@@ -346,7 +346,7 @@ def test_the_last_step_is_one_rename(tokenizer: Tokenizer, tmp_path: Path, monke
     assert cached(tmp_path) == []
     assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), encode_corpus(corpus(), tokenizer, 1000))
     (folder,) = tmp_path.glob("encoded-*")
-    assert {path.suffix for path in folder.iterdir()} == {".npy"}
+    assert {path.suffix for path in folder.iterdir()} == {".npy", ".json"}
 
 
 KILLED = """
