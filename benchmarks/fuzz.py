@@ -4,16 +4,26 @@
 
 Kinds, in turn:
 
-    lines      a line of a corpus is spoiled, or a file of it cut; then the corpus is loaded
+    lines      a line of a corpus is spoiled, or a file of it cut or replaced; then the corpus is loaded
     corpus     corpus.json is mutated; then the corpus is loaded
     options    a field of the configuration, or an argument, gets an odd value; then it is used
     json       a JSON file of a finished run is mutated; then the run is shown, translated with and scored again
-    bytes      one bit of any file of a run is flipped, or the file is cut; then the run is read
+    bytes      one bit of any file of a run is flipped, or the file is cut or replaced; then the run is read
     swaps      a file of an interrupted run is replaced by one of another run, or cut; then training continues
+    mixed      a file or folder of a finished run is replaced by that of another run; then the run is read
+    records    a record of a comparison or of a study is mutated; then its tables are made
+    caches     a file of the cached ids, or of the teachers' cached predictions, is damaged; then they are read
+    texts      a .tsv, .gz, .tmx or .zip is damaged; then `data local` makes a corpus of it
+    words      an option of any command but train gets an odd value; then the command runs
+    trained    an option of train gets an odd value; then a run is trained with it
+    downloads  what an interrupted download left is damaged; then it continues, from a server on this machine
+    starts     an imported checkpoint is damaged; then it is read as `train --init` reads it
+    exports    an export for transformers is damaged; then it is read
 
-Outcomes: clean error (one UserError, printable); accepted (the input works); silent (training ended in other weights
-than those of an undisturbed run, or a file was written outside); traceback; hang (over 20 seconds).
-Everything runs in this process. The table is the result; the exit status is 1 if an input was not clean or accepted.
+Outcomes: clean error (one UserError, printable); accepted (the input works); silent (accepted, but the weights, scores,
+texts or ids are not those of the undisturbed ones, or a file was written outside); traceback; hang (over 60 seconds).
+Everything runs in this process, and needs no network. The table is the result; the exit status is 1 if an input was
+not clean or accepted.
 """
 
 from __future__ import annotations
@@ -29,217 +39,39 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import pmd_lite as pmd
-from benchmarks.mutations import ODD, TEXTS, cut, flip, spoil_json
-from pmd_lite.cli.arguments import main as command
-from pmd_lite.config import Config
-from pmd_lite.data.corpus import load_corpus, write_corpus
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+from benchmarks import inputs, more_inputs
+from benchmarks.inputs import Place, Silent
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.run import Run
-from pmd_lite.training.snapshot import differences
-from pmd_lite.training.trainer import Trainer
 
-WORLD: dict[str, Any] = {
-    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
-}  # fmt: skip
-SETTINGS: dict[str, Any] = {
-    "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 16, "max_len": 24, "vocab_size": 90,
-    "steps": 4, "tokens": 160, "eval_every": 2, "update_every": 2, "lr": 5e-3, "warmup": 4, "beam": 1, "seed": 1,
-    "start": 0.0, "device": "cpu",
-}  # fmt: skip
 OUTCOMES = ("clean error", "accepted", "traceback", "silent", "hang")
-LIMIT = 20  # seconds for one input
+LIMIT = 60  # seconds for one input
+ROOM = 6 << 30  # bytes of address space for all of them
 
 
 class Hang(BaseException):
     """An input took longer than LIMIT."""
 
 
-class Silent(Exception):
-    """An input was taken without a word, and the result is wrong."""
-
-
-@dataclass
-class Place:
-    """What the inputs are made from: a corpus, a finished run, an interrupted one, and others beside it."""
-
-    root: Path
-    corpus: pmd.Corpus
-    weights: list[dict[str, torch.Tensor]]
-
-    @classmethod
-    def made(cls, root: Path) -> Place:
-        """Train the runs."""
-        write_corpus(pmd.load_corpus("toy", pairs=["fra-eng", "tur-eng"], **WORLD), root / "corpus")
-        corpus = load_corpus(root / "corpus")
-        others = {"run": {}, "seed": {"seed": 2}, "method": {"method": "uni-pmd"}, "rate": {"lr": 4e-3}}
-        for name, words in others.items():
-            for folder, stop in (("whole", 0), ("stopped", 3)):
-                with stopped_at(stop):
-                    train(corpus, root / folder / name, **words)
-        with stopped_at(1):
-            train(corpus, root / "stopped" / "step")
-        run = Run(root / "whole" / "run")
-        return cls(root, corpus, [run.dir.load_weights(i, "latest") for i in (0, 1)])
-
-
-def train(corpus: pmd.Corpus, out: Path, **words: Any) -> Run:
-    """A run of four updates of two students."""
-    return pmd.train(corpus, **{"method": "bi-pmd", "preset_name": "toy", "show": "off", **SETTINGS, **words}, out=out)
-
-
-@contextlib.contextmanager
-def stopped_at(step: int) -> Iterator[None]:
-    """As if Ctrl-C were pressed at this update; 0: never."""
-    real = Trainer.gradients
-
-    def interrupted(self: Trainer, *args: Any) -> Any:
-        self._asked = self._asked or self.clock.step == step
-        return real(self, *args)
-
-    Trainer.gradients = interrupted  # type: ignore[method-assign]
-    try:
-        yield
-    except pmd.UserError:
-        if not step:
-            raise
-    finally:
-        Trainer.gradients = real  # type: ignore[method-assign]
-
-
-# ---- kinds
-
-
-def lines(place: Place, here: Path, chance: random.Random) -> None:
-    """A corpus with a bad line, or with a cut or strange file."""
-    shutil.copytree(place.root / "corpus", here / "c")
-    (here / "c" / "corpus.json").unlink()
-    path = chance.choice(sorted((here / "c").iterdir()))
-    what = chance.randrange(6)
-    if what < 4:
-        rows = path.read_bytes().split(b"\n")
-        rows[chance.randrange(len(rows))] = chance.choice(TEXTS)
-        path.write_bytes(b"\n".join(rows))
-    else:
-        (cut if what == 4 else flip)(path, chance)
-    load_corpus(here / "c", strict=chance.random() < 0.5)
-
-
-def corpus(place: Place, here: Path, chance: random.Random) -> None:
-    """A corpus with a wrong corpus.json; a name in it must not lead out of the place for runs."""
-    shutil.copytree(place.root / "corpus", here / "c")
-    spoil_json(here / "c" / "corpus.json", chance)
-    load_corpus(here / "c")
-
-
-def options(place: Place, here: Path, chance: random.Random) -> None:
-    """A field of the configuration, a word of the command line, or an argument of a method."""
-    homes = [(section.name, field.name) for section in fields(Config) if section.name != "tau"
-             for field in fields(getattr(Config(), section.name))]  # fmt: skip
-    what, value, (section, name) = chance.randrange(6), chance.choice(ODD), chance.choice(homes)
-    run = Run(place.root / "whole" / "run")
-    if what < 3:
-        pmd.preset(chance.choice(["toy", "small", "ted8", "wmt6"]), **{f"{section}.{name}": value})
-    elif what == 3:
-        option = f"--{'tokenizer.' if section == 'tokenizer' else ''}{name.replace('_', '-')}"
-        values = [str(value).replace("\0", "")] if not isinstance(value, (list, dict)) else []
-        commanded(["train", "-m", "no-method", "--out", str(here / "r"), option, *values])  # a good value: method error
-    elif what == 4:
-        calls: Sequence[Callable[[], object]] = (
-            lambda: run.translate(["a"], "fra-eng", value), lambda: run.translate(["a"], "fra-eng", beam=value),
-            lambda: run.translate(["a"], value), lambda: run.bleu(value), lambda: run.curve("p", value),
-            lambda: run.curve(value), lambda: run.translations("fra-eng", value), lambda: run.model(value),
-            lambda: pmd.preset(value), lambda: pmd.preset("toy", **{str(value): 1}), lambda: Config.from_dict(value),
-            lambda: pmd.load_corpus("toy", **{chance.choice(list(WORLD)): value}),
-            lambda: pmd.load_corpus(str(value).replace("\0", "")), lambda: pmd.load_corpus("toy", seed=value),
-            lambda: pmd.estimate(place.corpus, "tau=1", seconds=value, **SETTINGS) if value not in (1, True) else None,
-            lambda: pmd.estimate(place.corpus, "tau=1", tokens_per_second=value or 9, **SETTINGS),
-            lambda: pmd.estimate(place.corpus, "tau=1", processes=value, tokens_per_second=9, **SETTINGS),
-        )  # fmt: skip
-        chance.choice(calls)()
-    else:
-        word = str(value).replace("\0", "")
-        commanded(chance.choice([
-            ["show", word], ["translate", word, "--pair", "fra-eng"], ["translate", str(run.path), "--pair", word],
-            ["translate", str(run.path), "--pair", "fra-eng", "--file", word], ["data", "show", word],
-            ["methods", word], ["evaluate", str(run.path), "--corpus", word],
-            ["export", str(run.path), "--to", "hf", "--out", "/dev/null/x"],
-            ["train", "-m", word], ["train", "-p", word], ["estimate", "--sizes", word], ["compare", "--seeds", word],
-            ["train", "--samplers", word], ["import", word, "--out", str(here / "i"), "--pairs", "fra-eng"],
-        ]))  # fmt: skip
-
-
-def commanded(words: list[str]) -> None:
-    """One command in this process; its error becomes a UserError, what the parser refuses too."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        try:
-            status = command(words)
-        except SystemExit as end:
-            status = int(end.code or 0)
-    if status:  # the parser repeats the words of the shell, and stderr writes escapes for what it cannot encode
-        raise UserError(said.getvalue().strip().encode("utf-8", "backslashreplace").decode() or "no message")
-
-
-def reads(place: Place, path: Path) -> None:
-    """All that can be done with a finished run, in short."""
-    run = Run(path)
-    run.table(), run.passes, run.finished, run.compute, repr(run)
-    for student in (0, 1):
-        run.best_dev_loss(student), run.curve("p", student), run.searches(student), run.point(student)
-    run.translate(["a b"], run.pairs[0])
-    run.rescore(place.corpus)
-
-
-def json_files(place: Place, here: Path, chance: random.Random) -> None:
-    """A finished run with a wrong JSON file."""
-    path = Path(shutil.copytree(place.root / "whole" / "run", here / "r"))
-    names = ["config.json", "metrics.jsonl", "scores.json", "finished.json", "tokenizer/tokenizer.json"]
-    spoil_json(path / chance.choice(names), chance)
-    reads(place, path)
-
-
-def any_bytes(place: Place, here: Path, chance: random.Random) -> None:
-    """A finished run with one wrong bit, or a cut file."""
-    path = Path(shutil.copytree(place.root / "whole" / "run", here / "r"))
-    file = chance.choice(sorted(p for p in path.rglob("*") if p.is_file() and p.name != ".lock"))
-    (cut if chance.random() < 0.4 else flip)(file, chance)
-    reads(place, path)
-
-
-def swaps(place: Place, here: Path, chance: random.Random) -> None:
-    """An interrupted run with a file of another run, student or step, or a cut one; then it continues."""
-    path = Path(shutil.copytree(place.root / "stopped" / "run", here / "r"))
-    file = chance.choice(sorted(p for p in path.rglob("*") if p.is_file() and p.name != ".lock"))
-    what = chance.randrange(4)
-    other = place.root / chance.choice(["stopped", "whole"]) / chance.choice(["run", "seed", "method", "rate"])
-    if chance.random() < 0.2:
-        other = place.root / "stopped" / "step"
-    if what < 2 and (same := sorted(other.rglob(file.name))):
-        shutil.copy(chance.choice(same), file)
-    elif what == 2 and file.suffix in (".json", ".jsonl"):
-        spoil_json(file, chance)
-    else:
-        chance.choice([cut, flip, lambda p, _: p.unlink()])(file, chance)
-    run = train(place.corpus, path)
-    for student, whole in enumerate(place.weights):
-        if list(differences(run.dir.load_weights(student, "latest"), whole)):
-            raise Silent(f"model_{student + 1} ends in other weights after a change of {file.relative_to(path)}")
-    run.table()
-
-
 Kind = Callable[[Place, Path, random.Random], None]
 KINDS: dict[str, tuple[Kind, float]] = {
-    "lines": (lines, 0.25), "corpus": (corpus, 0.2), "options": (options, 0.3), "json": (json_files, 0.12),
-    "bytes": (any_bytes, 0.06), "swaps": (swaps, 0.07),
+    "lines": (inputs.lines, 0.18), "corpus": (inputs.corpus, 0.15), "options": (inputs.options, 0.2),
+    "json": (inputs.json_files, 0.1), "bytes": (inputs.any_bytes, 0.05), "swaps": (inputs.swaps, 0.05),
+    "mixed": (more_inputs.mixed, 0.04), "records": (more_inputs.records, 0.05), "caches": (more_inputs.caches, 0.04),
+    "texts": (more_inputs.texts, 0.04), "words": (more_inputs.words, 0.05), "trained": (more_inputs.trained, 0.01),
+    "downloads": (more_inputs.downloads, 0.02), "starts": (more_inputs.starts, 0.01),
+    "exports": (more_inputs.exports, 0.01),
 }  # fmt: skip
 """What makes an input of a kind and uses it, and the share of the inputs."""
 
@@ -259,7 +91,7 @@ def one(kind: str, number: int, place: Place, seed: int) -> tuple[str, str]:
         signal.signal(signal.SIGALRM, late)
         signal.alarm(LIMIT)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(here):  # for odd names of files
             KINDS[kind][0](place, here, chance)
         return "accepted", ""
     except UserError as error:
@@ -291,7 +123,9 @@ def fuzz(inputs: int, seed: int, place: Place) -> tuple[dict[str, Counter[str]],
                 files |= outside
             found[kind][outcome] += 1
             if outcome not in ("clean error", "accepted"):
+                said = said if len(said) < 3000 else f"{said[:800]} ... {said[-1200:]}"  # odd values are long
                 wrong.append(f"{kind} {number}: {outcome}\n{said}")
+                print(f"{kind} {number}: {outcome}", flush=True)
     return found, wrong
 
 
@@ -310,13 +144,15 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=20, help="print this many inputs that went wrong")
     words = parser.parse_args()
     torch.set_num_threads(1)
+    if resource:  # an input that fills the memory is a MemoryError here, and harms no other process
+        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         place = Place.made(Path(folder) / "place")
         found, wrong = fuzz(words.inputs, words.seed, place)
     print("\n\n".join(wrong[: words.show]))
     print(table(found).to_text())
-    print(f"{time.monotonic() - began:.0f} seconds")
+    print(f"{time.monotonic() - began:.0f} seconds, {time.process_time():.0f} of a core")
     return 1 if wrong else 0
 
 

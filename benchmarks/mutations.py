@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +81,15 @@ def cut(path: Path, chance: random.Random) -> None:
     """A file that ends too early."""
     data = path.read_bytes()
     path.write_bytes(data[: chance.randrange(len(data) + 1)])
+
+
+def strange(path: Path, chance: random.Random) -> None:
+    """A pipe, a directory, a link to itself or to nothing, or a device in place of a file."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    what = chance.randrange(5)
+    if what == 0 and hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    elif what == 1:
+        path.mkdir()
+    else:
+        path.symlink_to([path.name, "nothing", "/dev/zero"][what - 2])

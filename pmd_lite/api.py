@@ -63,7 +63,7 @@ def load_corpus(
     else:
         if world:
             raise UserError(f"{', '.join(world)}: only a toy world has such settings, and {name} is a corpus directory")
-        if not place(name).exists() and not any(c in str(name) for c in "/\\."):
+        if not os.path.exists(place(name)) and not any(c in str(name) for c in "/\\."):
             near = nearest(str(name), WORLDS)
             raise UserError(f"no corpus {str(name)!r}: {near}give a directory, or a toy world ({', '.join(WORLDS)})")
         corpus = corpora.load_corpus(name, strict=strict)

@@ -14,8 +14,10 @@ import typing
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pmd_lite.errors import UserError
 
@@ -61,7 +63,7 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
         then: what to do after the cause of an error is gone.
     Raises UserError when `out` exists and `replace` is false, or for what the file system refuses.
     """
-    if out.exists() and not replace:
+    if os.path.exists(out) and not replace:
         raise UserError(f"{out} exists, but a new directory is to be written: choose another one, or remove this one")
     part, old = (out.with_name(f"{out.name}.{uuid.uuid4().hex[:8]}.{kind}") for kind in ("part", "old"))
     try:
@@ -148,7 +150,7 @@ def place(path: str | Path) -> Path:
         raise UserError(f"{path}: this machine has no user with this name. Write the directory in full") from None
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BufferedReader:
     """A file, open for reading. Raises OSError, also for what is not a file: a pipe would make us wait for ever."""
     if path.exists() and not path.is_file():
         raise OSError(errno.ENOTSUP, "it is a directory, a pipe or a device, not a file", str(path))
@@ -169,6 +171,31 @@ def content(path: Path) -> bytes:
             return file.read()
     except OSError as error:
         raise UserError(refused(path, error) or f"{path} is absent. Copy it back from a backup") from None
+
+
+def checksum(file: Path) -> str:
+    """sha256 (hex) of a file. Raises OSError as `opened` does."""
+    with opened(file) as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def seal(folder: Path) -> None:
+    """Write sums.json, which holds the checksum of every file of the folder."""
+    write_json(folder / "sums.json", {path.name: checksum(path) for path in sorted(folder.iterdir())})
+
+
+def check_seal(folder: Path) -> None:
+    """Raises UserError for a file that is not as `seal` saw it. Folders of older versions have no sums.json."""
+    cure = f"Delete {folder}; it is made again."
+    sums = read_json(folder / "sums.json", {"*": str}, cure) if (folder / "sums.json").exists() else {}
+    for path, digest in ((folder / name, digest) for name, digest in sums.items()):
+        what = f"{path}: this file is missing or damaged. {cure}"
+        try:
+            whole = checksum(path) == digest
+        except OSError as error:
+            raise UserError(refused(path, error) or what) from None
+        if not whole:
+            raise UserError(what)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -28,7 +28,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import Interrupted
+from pmd_lite.training.trainer import ASKING, Interrupted
 
 _REFUSED = "UserError: "
 _LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
@@ -53,6 +53,8 @@ def launch(
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
+    # By default the launcher passes USR1 on to no process, and dies of it.
+    os.environ.setdefault("TORCHELASTIC_SIGNALS_TO_HANDLE", ",".join(signal.Signals(x).name for x in ASKING))
     try:
         with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
             config = LaunchConfig(

@@ -27,6 +27,7 @@ from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model import Ensemble, Transformer
 from pmd_lite.training.dev import kept_line
 from pmd_lite.training.learner import pick_device
+from pmd_lite.training.opening import own_tokenizer
 from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.rundir import PER_PAIR, RunDir, lengthened
 from pmd_lite.training.weights import load_weights
@@ -76,8 +77,7 @@ class Run:
 
     def lines(self, event: Literal["eval", "search"], student: int | None = None) -> list[dict[str, Any]]:
         """The metrics lines of one kind, of one student or of all. Raises UserError when one is damaged."""
-        lines = self.dir.lines(event, len(self.pairs))
-        return lines if student is None else [line for line in lines if line["student"] == student]
+        return [line for line in self.dir.lines(event, len(self.pairs)) if student in (None, line["student"])]
 
     def _evaluated(self, student: int) -> list[dict[str, Any]]:
         if not (lines := self.evaluations(student)):
@@ -123,8 +123,7 @@ class Run:
     @property
     def finished(self) -> dict[str, Any]:
         """Of its end: reason, step, seconds, multiply_adds by purpose, parameters of a student. UserError before it."""
-        shape = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}}
-        return read_json(self.path / "finished.json", shape)
+        return self.dir.summary()
 
     @property
     def compute(self) -> int:
@@ -163,7 +162,7 @@ class Run:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer the run was trained with."""
-        return Tokenizer.load(self.path / "tokenizer")
+        return own_tokenizer(self.dir)
 
     def model(self, student: int = 0, which: Literal["best", "latest"] = "best") -> Transformer:
         """A trained student in eval mode: "best" are those kept by `DistillConfig.best`, "latest" the last."""
@@ -281,7 +280,8 @@ class Run:
                 hypotheses = read_translations(self.path / "translations" / f"{split}.{name}.{pair}.txt")
                 of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
         if split == "test" and names != ["ensemble"]:
-            write_json(self.path / "scores.json", {"beam": beam, "tokenize": tokenize, "scores": scores})
+            about = {"beam": beam, "tokenize": tokenize, "scores": scores}
+            write_json(self.path / "scores.json", self.dir.sealed(about))
         return scores
 
     def _write_lines(self, name: str, lines: Sequence[str]) -> None:
@@ -299,7 +299,7 @@ class Run:
 
     @property
     def _scored(self) -> dict[str, Any]:
-        return read_scores(self.path / "scores.json", len(self.labels), self.pairs)
+        return read_scores(self.path / "scores.json", len(self.labels), self.pairs, self.dir.sealed)
 
     @property
     def tokenize(self) -> Tokenize:

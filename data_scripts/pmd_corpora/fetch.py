@@ -49,6 +49,9 @@ def fetch(remote: Remote, folder: Path, *, show: bool = True, retries: int = 3, 
         raise UserError(f"{remote.name!r} is not a plain file name: give the folder separately.")
     path = folder / remote.name
     try:
+        for file in (path, beside(path, ".part")):
+            if file.exists() and not file.is_file():
+                raise UserError(f"{file} is not a file. Remove it, then give the same command again.")
         if path.exists():
             return _present(path, remote)
         _check_addresses(remote)

@@ -127,6 +127,8 @@ def _group(inputs: Sequence[Path]) -> list[tuple[str | None, tuple[Path, ...]]]:
     for file in map(Path, inputs):
         if file.name.startswith(("valid.", "test.")) or file.is_dir():
             raise UserError(f"{file}: this text is split already. Give its directory alone: {file.parent}.")
+        if file.exists() and not file.is_file():
+            raise UserError(f"{file} is a pipe or a device, not a file. Give a file.")
         known = [name for name, _ in groups if name]  # a pair given twice is refused before any file is read
         if tsv := _TSV.fullmatch(file.name):
             _refuse_again(tsv[1], known, file)

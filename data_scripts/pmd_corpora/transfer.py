@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import re
 import socket
 import ssl
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
-from pmd_lite.disk import write_json
+from pmd_lite.disk import parse_json, write_json
 
 _CHUNK = 1 << 18
 _HEAD = 512  # bytes that are enough to recognise a web page
@@ -299,9 +298,10 @@ def discard(path: Path) -> None:
 
 
 def known_values(path: Path) -> dict[str, Any]:
-    """The values in a JSON file; {} if there is no such file or it is damaged."""
+    """The numbers and texts of a JSON file that can be in a header; {} if there is no such file or it is damaged."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        values = parse_json(path.read_bytes(), dict, path) if path.is_file() else {}
+    except (OSError, ValueError, RecursionError):
         return {}
-    return values if isinstance(values, dict) else {}
+    return {key: value for key, value in values.items()
+            if type(value) is int or (isinstance(value, str) and value.isascii() and "\n" not in value)}  # fmt: skip

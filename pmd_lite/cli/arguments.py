@@ -25,7 +25,7 @@ from pmd_lite.config import (
     preset,
 )
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.disk import plain
+from pmd_lite.disk import CONTROL, plain
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.score_tables import score_table
 from pmd_lite.evaluation.scoring import Metric, said_beside
@@ -203,6 +203,9 @@ def main(words: list[str] | None = None) -> int:
     # A shell expands ~ only at the beginning of a word, not in --out=~/run.
     words = [re.sub(r"(?:^|(?<==))~[^/=]*(?=/|$)", lambda home: os.path.expanduser(home[0]), word) for word in words]
     try:
+        for word in words:  # the parser would repeat them as they are; bytes that are not UTF-8 may name a directory
+            if CONTROL.search(word.encode("utf-8", "ignore").decode()):
+                raise UserError(f"the argument {word[:80]} holds control characters. Write it without them")
         chosen = _preset_of(words)
         named = _named(words)
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
@@ -231,9 +234,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",
-            file=sys.stderr,
-        )
+        said = "stopped at once; the last checkpoint is whole. Give the same command again to continue"
+        print(f"\npmd_lite: {said}", file=sys.stderr)
         return 130
     return 0

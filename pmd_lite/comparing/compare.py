@@ -58,9 +58,10 @@ def compare(
     Returns: the comparison; `Comparison(out)` reads it again later. A run that fails is left out and reported.
     Raises: UserError when the request makes no sense (before anything is trained), or when no method has finished.
     """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
-        overrides, place(out), _cores() if workers is None else workers, show, start_from(init) if init else None,
+        overrides, place(out), cores if workers is None else workers, show, start_from(init) if init else None,
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -70,12 +71,6 @@ def compare(
     comparison = Comparison(plan.out, "runs" if equal == "tokens" else "equal-compute")
     comparison.save()
     return comparison
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from pmd_lite.training.rundir import caution
 if TYPE_CHECKING:
     from pmd_lite.figures.style import LessonFigure
 
-FORMERLY = (
-    "as older versions did, target tokens (once for a forward pass, three times with the backward pass) times all "
-    "parameters; without second projections, top-k caches and the length of greedy translations"
-)
+FORMERLY = ("as older versions did, target tokens (once for a forward pass, three times with the backward pass) times "
+            "all parameters; without second projections, top-k caches and the length of greedy "
+            "translations")  # fmt: skip
 """What stored compute counts where the file does not say."""
 _MEASURES = ("bleu", "chrf", "dev_loss")
 
@@ -194,10 +193,8 @@ class Comparison:
                 spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
             minutes = self._data.get("minutes", {}).get(method)
             rows.append([method, *spent, updates.get(method), mean_spread(minutes) if minutes else None])
-        caption = (
-            f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {self.counted}. Minutes: its own run, "
-            "one core, others beside it"
-        )
+        caption = (f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {self.counted}. Minutes: its "
+                   "own run, one core, others beside it")  # fmt: skip
         if len(self.compute) < len(rows):
             caption += ". -: counted in another unit by an older version; train anew"
         return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2,

@@ -14,6 +14,7 @@ import difflib
 import hashlib
 import html
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -184,10 +185,8 @@ _Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split
 def _join_sides(src: Flat, trg: Flat) -> Flat:
     """Two plain files, line by line, as one text `src TAB trg`. Raises UserError when their line counts differ."""
     if len(src.stops) != len(trg.stops):
-        raise UserError(
-            f"{src.name} has {len(src.stops):,} lines and {trg.name} has {len(trg.stops):,}. Restore both from their "
-            "source: after the first lost line every pair is wrong."
-        )
+        raise UserError(f"{src.name} has {len(src.stops):,} lines and {trg.name} has {len(trg.stops):,}. Restore both "
+                        "from their source: after the first lost line every pair is wrong.")  # fmt: skip
 
     def pieces() -> Iterator[bytes]:
         for at in range(0, len(src.stops), _LINES):
@@ -231,11 +230,11 @@ def _turn(pair: str) -> str:
 
 def _existing(path: str | Path) -> Path:
     directory = place(path)
-    if directory.is_file():
+    if os.path.isfile(directory):  # pathlib raises OSError for a name that is too long
         raise UserError(f"{directory} is a file. Give the directory of the corpus: {directory.parent}.")
-    if directory.exists() and not directory.is_dir():
+    if os.path.exists(directory) and not os.path.isdir(directory):
         raise UserError(f"{directory} is a pipe or a device. Give the directory of a corpus.")
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         parent = directory.parent
         siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
         near = difflib.get_close_matches(directory.name, siblings, n=1)

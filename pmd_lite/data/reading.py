@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmd_lite.data.text import in_nfc
-from pmd_lite.errors import UserError
+from pmd_lite.errors import UserError, shown
 
 Buffer = bytes | mmap.mmap
 Ints = npt.NDArray[np.int64]
@@ -228,12 +228,10 @@ def checked_pair(pair: str, where: str) -> tuple[str, str]:
     src, dash, trg = pair.partition("-")
     for code in (src, trg):
         if not dash or not _LANGUAGE.fullmatch(code):
-            raise UserError(
-                f"{where}: unknown language {code!r} in the pair {pair!r}. Use codes of two or three small letters, "
-                "source first, such as fr-en or zh_CN-en."
-            )
+            raise UserError(f"{where}: unknown language {shown(code)} in the pair {shown(pair)}. Use codes of two or "
+                            "three small letters, source first, such as fr-en or zh_CN-en.")  # fmt: skip
     if src == trg:
-        raise UserError(f"{where}: the pair {pair!r} has the same language twice. Rename it, source first: fr-en.")
+        raise UserError(f"{where}: the pair {shown(pair)} has the same language twice. Rename it, source first: fr-en.")
     return src, trg
 
 
@@ -281,10 +279,8 @@ def _short_pairs(directory: Path, names: Collection[str], listed: Sequence[str])
         return list(listed)
     if "en" not in languages:
         example = f"train.{languages[0]}-{languages[1]}.{languages[0]}"
-        raise UserError(
-            f"{directory}: the plain files ({', '.join(languages)}) do not say which language is the source. "
-            f"Rename them after the pair, source first: {example} and so on."
-        )
+        raise UserError(f"{directory}: the plain files ({', '.join(languages)}) do not say which language is the "
+                        f"source. Rename them after the pair, source first: {example} and so on.")  # fmt: skip
     return [f"{language}-en" for language in languages if language != "en"]
 
 

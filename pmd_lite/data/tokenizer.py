@@ -69,10 +69,6 @@ def escape(text: str) -> str:
     return _RESERVED.sub(lambda match: ESCAPES[match[0]], text)
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda match: _PLAIN[match[0]], text)
-
-
 def split_pair(pair: str) -> tuple[str, str]:
     """The two languages of a pair's name: "fr-en" -> ("fr", "en")."""
     src, _, trg = pair.partition("-")
@@ -196,7 +192,8 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Text of the pieces. Specials and tags are left out, UNK becomes U+2047, invalid UTF-8 becomes U+FFFD."""
         text = b"".join([self._texts[i] for i in ids]).decode("utf-8", errors="replace")
-        return _unescape(text.removeprefix(" "))  # sentencepiece puts one space before every sentence
+        text = text.removeprefix(" ")  # sentencepiece puts one space before every sentence
+        return _ESCAPED.sub(lambda match: _PLAIN[match[0]], text)
 
     def piece(self, token: int) -> str:
         """The text that tables and figures show for an id."""

@@ -24,7 +24,7 @@ from filelock import FileLock
 from pmd_lite.data.corpus import Corpus, ParallelText
 from pmd_lite.data.reading import forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
-from pmd_lite.disk import explained, new_directory, refused, remove
+from pmd_lite.disk import check_seal, explained, new_directory, refused, remove, seal
 from pmd_lite.errors import UserError, reason, waiting
 
 Ids = npt.NDArray[np.integer[Any]]
@@ -161,11 +161,13 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         cache = cache / f"encoded-{_key(corpus, tokenizer)}"
         if not cache.exists():
             _write(corpus, tokenizer, cache)
+        check_seal(cache)
     dropped: dict[str, int] = {}
 
     def split_of(name: str, pair: str) -> EncodedSplit:
         text: ParallelText = getattr(corpus, name)[pair]
-        whole = _encode(text, tokenizer, pair) if cache is None else _read(cache, name, pair, len(text))
+        sides = (TokenArray.join(_blocks(text, tokenizer, pair, side)) for side in _SIDES)
+        whole = EncodedSplit(*sides) if cache is None else _read(cache, name, pair, len(text))
         keep = np.empty(len(whole), np.bool_)
         for rows in _rows(len(whole)):
             keep[rows] = np.maximum(whole.src.lengths[rows], whole.trg.lengths[rows]) <= max_len
@@ -180,11 +182,6 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
     train = tuple(split_of("train", pair) for pair in corpus.pairs)
     valid = tuple(split_of("valid", pair) for pair in corpus.pairs)
     return EncodedCorpus(tokenizer, corpus.pairs, train, valid, dropped)
-
-
-def _encode(text: ParallelText, tokenizer: Tokenizer, pair: str) -> EncodedSplit:
-    src, trg = (TokenArray.join(_blocks(text, tokenizer, pair, side)) for side in _SIDES)
-    return EncodedSplit(src, trg)
 
 
 def _blocks(text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> Iterator[tuple[Ids, Ints]]:
@@ -220,6 +217,7 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:
                 for name, texts in (("train", corpus.train), ("valid", corpus.valid)):
                     for pair, side in itertools.product(corpus.pairs, _SIDES):
                         _write_side(part / f"{name}.{pair}.{side}", texts[pair], tokenizer, pair, side)
+                seal(part)
 
 
 def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> None:

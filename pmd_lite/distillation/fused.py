@@ -78,10 +78,8 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx: Any, grad_loss: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
         # create_graph=True: PyTorch would take the saved gradients for constants, and the result would be wrong.
         if torch.is_grad_enabled():
-            raise RuntimeError(
-                "projected_loss computes its gradient in the forward pass, so it cannot be differentiated twice: use "
-                "the functions of losses.py for that"
-            )
+            raise RuntimeError("projected_loss computes its gradient in the forward pass, so it cannot be "
+                               "differentiated twice: use the functions of losses.py for that")  # fmt: skip
         if grad_loss is None:
             return (None,) * 6
         if ctx.gradients is None:

@@ -39,10 +39,9 @@ class MultiDistill(BaseDistiller):
         super().__init__(students, n_pairs, config)
         self.bilingual, self.settings, self.cache = list(teachers), settings, cache
         if len(self.bilingual) != n_pairs or scores.shape != (n_pairs,):
-            raise UserError(
-                f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
-                f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one teacher for each pair"
-            )
+            raise UserError(f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
+                            f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one teacher for each "
+                            "pair")  # fmt: skip
         self._check_vocabulary()
         self.scores = scores.double()
         self.alpha.fill_(settings.md_weight)
@@ -53,10 +52,8 @@ class MultiDistill(BaseDistiller):
         for pair, teacher in enumerate(self.bilingual):
             size = getattr(teacher, "vocab_size", None)
             if size is not None and own - {size}:
-                raise UserError(
-                    f"the teacher of pair {pair} has a vocabulary of {size} tokens, the student of "
-                    f"{min(own - {size})}: train both with the same tokenizer"
-                )
+                raise UserError(f"the teacher of pair {pair} has a vocabulary of {size} tokens, the student of "
+                                f"{min(own - {size})}: train both with the same tokenizer")  # fmt: skip
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
         """The pair's bilingual model; none when its predictions are read from the cache."""

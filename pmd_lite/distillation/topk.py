@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.disk import new_directory, refused, remove
+from pmd_lite.disk import check_seal, new_directory, refused, remove, seal
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
 from pmd_lite.errors import UserError, reason
@@ -121,6 +121,8 @@ class TopKCache:
                     best_ids, best_logits = _predictions(teacher, split, pair, k, budget, device)
                     np.save(_file(part, pair, k, "ids"), best_ids)
                     np.save(_file(part, pair, k, "logits"), best_logits)
+                seal(part)
+        check_seal(folder)
         lengths = [split.trg.lengths for split in splits]
         ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
         logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]

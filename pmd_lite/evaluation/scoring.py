@@ -1,6 +1,6 @@
 """The scores of a run as plain data: what scores.json holds, and the notes that belong below a table of them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -24,15 +24,19 @@ _SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "
           "reason": str, "ter": float, "ter_signature": str}  # fmt: skip
 
 
-def read_scores(file: Path, students: int, pairs: Collection[str]) -> dict[str, Any]:
-    """scores.json: beam, tokenize, scores. UserError when it is absent, or not about this many students and pairs."""
+def read_scores(file: Path, students: int, pairs: Collection[str], sealed: Callable[[Any], Any]) -> dict[str, Any]:
+    """scores.json: beam, tokenize, scores. UserError when it is absent, damaged, or about other students or pairs.
+
+    sealed: `RunDir.sealed` of this run.
+    """
     again = f"python -m pmd_lite evaluate {file.parent}"
     if not file.exists():
         raise UserError(f"{file.parent} has no scores yet: {again}")
-    shape = {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}}
+    shape = {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}, "sum": str}
     scored = read_json(file, shape, f"remove it, then: {again}")
+    whole = "sum" not in scored or scored == sealed(scored)
     names = {f"model_{i + 1}" for i in range(students)}
-    if set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values()):
+    if not whole or set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values()):
         raise UserError(f"{file}: these are not the scores of this run's models and pairs. Remove it, then: {again}")
     return dict(scored)
 

@@ -155,9 +155,7 @@ def _check(
         for model in [*base, *other]:
             stats = np.asarray(model[pair])
             if stats.ndim != 2 or stats.shape[1] != 2 * ORDERS + 2 or not len(stats) or len(stats) != len(first):
-                raise UserError(
-                    f"Pair {pair}: statistics of shape {stats.shape} beside {np.shape(first)}. Each model needs "
-                    "sentence_stats of the same test sentences, at least one."
-                )
+                raise UserError(f"Pair {pair}: statistics of shape {stats.shape} beside {np.shape(first)}. Each model "
+                                "needs sentence_stats of the same test sentences, at least one.")  # fmt: skip
             if (stats[:, -1] != np.asarray(first)[:, -1]).any():
                 raise UserError(f"Pair {pair}: references differ in length. Score all models on the same test set.")

@@ -22,6 +22,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from pmd_lite.disk import opened
 from pmd_lite.errors import UserError, reason
 from pmd_lite.model.layers import ACTIVATIONS, EncoderLayer
 from pmd_lite.model.transformer import Transformer
@@ -126,6 +127,8 @@ def load_huggingface(directory: str | Path) -> Any:
         raise UserError(f"{directory} is not a directory; give one that save_pretrained wrote, or a loaded model")
     auto = optional("transformers").AutoModelForSeq2SeqLM
     try:
+        for path in (path for path in Path(directory).iterdir() if path.is_fifo() or path.is_char_device()):
+            opened(path)  # refuses it: transformers would wait for a pipe, and read a device without end
         model, found = auto.from_pretrained(directory, local_files_only=True, output_loading_info=True)
     except Exception as error:  # OSError, UnpicklingError, SafetensorError, errors of its configuration classes, ...
         what = f"{directory}: transformers cannot load a model from it ({reason(error)})"

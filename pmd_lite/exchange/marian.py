@@ -20,10 +20,10 @@ if the other side's model has it.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config, ModelConfig, TokenizerConfig
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
-from pmd_lite.disk import new_directory, place, read_json, write_json
+from pmd_lite.disk import checksum, new_directory, place, read_json, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.huggingface import from_huggingface, load_huggingface, shape_of
 from pmd_lite.model.transformer import Transformer
@@ -57,7 +57,7 @@ class Imported:
     def __init__(self, path: str | Path):
         """Raises UserError if `path` is not such a directory."""
         self.init = self.path = place(path)
-        if not (self.path / "imported.json").exists():
+        if not os.path.exists(self.path / "imported.json"):
             raise UserError(f"{self.path} has no imported model, and is neither a run nor an export of one. Name a "
                             "run, or import a checkpoint: python -m pmd_lite import")  # fmt: skip
         about = read_json(self.path / "imported.json", {"model": dict, "sha256": str}, "import the checkpoint again")
@@ -111,7 +111,7 @@ class Imported:
     def _whole(self) -> Path:
         """The file of the weights. Raises UserError if its checksum is not that of the file that was written."""
         file = self.path / "model.safetensors"
-        if not file.is_file() or _sum(file) != self._sum:
+        if not file.is_file() or checksum(file) != self._sum:
             raise UserError(f"{file}: the weights are missing or damaged; import the checkpoint again")
         return file
 
@@ -148,14 +148,14 @@ def import_marian(
         tokenizer.save(part / "tokenizer")
         shape = {name: value for name, value in shape_of(ours).items() if name in (*SHAPE, "max_len")}
         write_json(part / "imported.json",
-                   {"source": str(source), "model": shape, "sha256": _sum(part / "model.safetensors")})  # fmt: skip
+                   {"source": str(source), "model": shape, "sha256": checksum(part / "model.safetensors")})  # fmt: skip
     return Imported(out)
 
 
 def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     """Our tokenizer, made of the checkpoint's two sentencepiece models."""
     wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
-    missing = [name for name in wanted if not (source / name).is_file()]
+    missing = [name for name in wanted if not os.path.isfile(source / name)]
     if missing:
         raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
                         "directory such as DIR of hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR")  # fmt: skip
@@ -175,7 +175,9 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
         if min(sizes) == 0:
             raise RuntimeError("it is empty")
         config = TokenizerConfig(vocab_size=max(sizes), kind="per-language")
-        return Tokenizer(config, pairs, models, {"name": source.resolve().name, "sha256": _sum(source / "vocab.json")})
+        return Tokenizer(
+            config, pairs, models, {"name": source.resolve().name, "sha256": checksum(source / "vocab.json")}
+        )
     except (RuntimeError, UserError) as error:
         raise UserError(f"{source}: source.spm or target.spm is not a sentencepiece model ({error})") from None
 
@@ -244,9 +246,3 @@ def _with_rows(model: Transformer, rows: Sequence[int], lowered: Sequence[float]
     state["output_bias"] = (bias + torch.tensor(lowered)).masked_fill(bias == -torch.inf, NEVER)
     ours.load_state_dict(state)
     return ours
-
-
-def _sum(file: Path) -> str:
-    """sha256 (hex) of a file."""
-    with file.open("rb") as opened:
-        return file_digest(opened, "sha256").hexdigest()

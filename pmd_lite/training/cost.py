@@ -9,11 +9,9 @@ from pmd_lite.data.batching import Batch, Draw
 
 FORWARD, FORWARD_AND_BACKWARD = 1, 3
 PURPOSES = ("train", "teacher", "trial", "probe", "dev", "prepare")
-COUNTED = (
-    "multiply-adds of all matrix products with weights: source tokens through the encoder, target tokens through "
-    "decoder and output layer, a backward pass as two forward passes; not counted: embedding look-ups, attention "
-    "scores, padding, optimiser steps, translation of the test set"
-)
+COUNTED = ("multiply-adds of all matrix products with weights: source tokens through the encoder, target tokens "
+           "through decoder and output layer, a backward pass as two forward passes; not counted: embedding look-ups, "
+           "attention scores, padding, optimiser steps, translation of the test set")  # fmt: skip
 """What a cost table counts, in words."""
 
 

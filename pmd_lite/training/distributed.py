@@ -198,10 +198,9 @@ def divided(config: Config, processes: int) -> Config:
         return config
     tokens = train.tokens * train.accumulate // processes
     if tokens < LEAST_TOKENS:
-        raise UserError(
-            f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: {tokens} for each "
-            f"process are too few. Start at most {train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens"
-        )
+        raise UserError(f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: "
+                        f"{tokens} for each process are too few. Start at most "
+                        f"{train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens")  # fmt: skip
     return dataclasses.replace(config, train=dataclasses.replace(train, tokens=tokens, accumulate=processes))
 
 

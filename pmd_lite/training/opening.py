@@ -29,6 +29,15 @@ def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> lis
     return reasons
 
 
+def own_tokenizer(rundir: RunDir) -> Tokenizer:
+    """The tokenizer in RUN/tokenizer. Raises UserError unless it is whole, and the one that config.json names."""
+    tokenizer = Tokenizer.load(rundir.path / "tokenizer")
+    if rundir.config.get("tokenizer") not in (None, tokenizer.fingerprint):
+        raise UserError(f"{rundir.path / 'tokenizer/tokenizer.json'}: this is not the tokenizer that config.json "
+                        "names. Copy the folder back from a backup, or choose another out directory")  # fmt: skip
+    return tokenizer
+
+
 def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> None:
     """Raises UserError when the run in this directory was begun with a tokenizer other than the wanted one.
 
@@ -36,13 +45,10 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
     takes any.
     """
     stored, folder = rundir.config.get("tokenizer"), rundir.path / "tokenizer"
-    present = Tokenizer.load(folder) if (folder / "tokenizer.json").exists() else None
+    present = own_tokenizer(rundir) if (folder / "tokenizer.json").exists() else None
     begun_with = present.fingerprint if present else stored
     if begun_with is None:
         return
-    if stored and present and present.fingerprint != stored:
-        raise UserError(f"{folder / 'tokenizer.json'}: this is not the tokenizer that config.json names. Copy the "
-                        "folder back from a backup, or choose another out directory")  # fmt: skip
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
         extends = present.origin.get("extends") if present else None

@@ -39,7 +39,6 @@ FORMAT = 2
 """The meaning of a run's numbers; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) is
 a share of sentences, weight decay is decoupled. Runs of format 1 hold no such number."""
 
-
 _CONFIG = {
     "format": int, "method": str, "samplers": [str], "config": {"train": dict}, "init": dict | None,
     "asked": dict | None, "tokenizer": str | None, "prolonged": dict | None,
@@ -50,6 +49,7 @@ PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "t
 """Fields of an evaluation with a number for each pair."""
 _EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
           "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
+_END = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}, "sum": str}
 _NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
 """Fields of `train` that say where a run is made and how it translates, not what it learns."""
 LENGTH = ("steps", "epochs", "max_steps", "patience")
@@ -95,8 +95,7 @@ class RunDir:
     @property
     def config(self) -> dict[str, Any]:
         """config.json. Raises UserError when it is absent or damaged."""
-        path = self.path / "config.json"
-        written = read_json(path, _CONFIG)
+        written = read_json(path := self.path / "config.json", _CONFIG)
         pairs = written["corpus"]["pairs"]
         try:
             for pair in pairs:  # they become names of files
@@ -153,7 +152,20 @@ class RunDir:
     def finish(self, summary: dict[str, Any]) -> None:
         """Record that training has ended."""
         if self.writes:
-            write_json(self.path / "finished.json", summary)
+            write_json(self.path / "finished.json", self.sealed(summary, self._log().hex()))
+
+    def summary(self) -> dict[str, Any]:
+        """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
+        about = dict(read_json(self.path / "finished.json", _END))
+        if "sum" in about and about != self.sealed(about, self._log().hex()):
+            what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
+            raise UserError(f"{self.path}: {what}")
+        return about
+
+    def sealed(self, data: dict[str, Any], *more: str) -> dict[str, Any]:
+        """The data with a checksum of this run, of the data and of `more` under "sum"."""
+        whole = json.dumps([self.identity, {**data, "sum": None}, *more], sort_keys=True)
+        return {**data, "sum": sha256(whole.encode()).hexdigest()}
 
     def append_metrics(self, events: list[dict[str, Any]]) -> int:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
@@ -169,7 +181,7 @@ class RunDir:
     def metrics(self) -> list[dict[str, Any]]:
         """All whole lines of metrics.jsonl (a killed run may leave half a line at the end).
 
-        Raises UserError that names a damaged line.
+        Raises UserError that names a damaged line, and when a finished run has others than at its end.
         """
         path, text, events = self.path / "metrics.jsonl", self._log(), []
         for number, line in enumerate(text.split(b"\n")[:-1], 1):
@@ -178,6 +190,8 @@ class RunDir:
             except (ValueError, RecursionError) as error:
                 raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
                                 "backup") from None  # fmt: skip
+        if self.finished:
+            self.summary()
         return events
 
     def lines(self, event: str, pairs: int) -> list[dict[str, Any]]:
@@ -265,8 +279,7 @@ class RunDir:
         Raises UserError when the checkpoint is damaged, or a file of the run is not the one that belongs to it. Loading
         executes nothing from the files.
         """
-        name = self._latest()
-        if name is None:
+        if (name := self._latest()) is None:
             return None
         path, models, read = self.checkpoints / name / "state.pt", [], []
         anew = f"back from a backup, or delete {self.checkpoints / 'LATEST'} to train anew"

@@ -35,10 +35,8 @@ from pmd_lite.training.student import Plan, Student
 def check_machine(config: Config, group: Group, students: int) -> torch.device:
     """The device to train on. Raises UserError when this machine, or this number of processes, cannot do the run."""
     if config.train.turns == "together" and group.size not in (1, students):
-        raise UserError(
-            f"turns=together: {group.size} processes for {students} students. Every process trains one student, so "
-            f"start {students}, or one for all of them; or set turns=in-turn"
-        )
+        raise UserError(f"turns=together: {group.size} processes for {students} students. Every process trains one "
+                        f"student, so start {students}, or one for all of them; or set turns=in-turn")  # fmt: skip
     device = pick_device(config.train.device, config.train.precision)
     if config.train.compile:
         check_compiler(device)

@@ -110,10 +110,9 @@ class Student:
         # In fp16 a loss may overflow; then the scaler skips the update and lowers its scale. A scale below 1 means that
         # even unscaled gradients overflow.
         if learner.scaler.is_enabled() and learner.scaler.get_scale() < 1:
-            raise UserError(
-                f"{who}: gradients overflow fp16 even unscaled at update {step}, and {learner.overflow_skips()} of "
-                f"{learner.updates} updates were skipped. Take precision=bf16 or fp32. {advice}"
-            )
+            raise UserError(f"{who}: gradients overflow fp16 even unscaled at update {step}, and "
+                            f"{learner.overflow_skips()} of {learner.updates} updates were skipped. Take "
+                            f"precision=bf16 or fp32. {advice}")  # fmt: skip
         first = self.broken_since
         if not learner.scaler.is_enabled() and first < _NEVER:
             pairs = [self.pairs[i] for i in (self._broken == first).nonzero().flatten().tolist()]

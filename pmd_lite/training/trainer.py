@@ -88,13 +88,18 @@ class Trainer(Algorithm1):
             with preserved_rng(), precision.active(), self._listening():
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
                     self._tell(self._decide(*self._due()), progress)
-                while self.clock.step < self.clock.total and not self._converged():
+                while self.clock.step < self.clock.total and not (self._stop or self._converged()):
                     self.clock = self.clock.at(self.clock.step + 1)
                     tokens = self.step()
                     progress.advance(self.clock.step, tokens)
                     self.seconds = before + progress.seconds
                     self._stop = self.group.any(self._asked > 0)
                     self._between_steps(progress)
+                if self.group.any(self._asked > 0):  # also if it came in the last step: scoring may take long
+                    stopped = Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in "
+                                          f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
+                    stopped.number = self._signal
+                    raise stopped
         finally:
             progress.close()
         return "early stop" if self.clock.step < self.clock.total else "all steps made"
@@ -121,11 +126,6 @@ class Trainer(Algorithm1):
         self._tell(events, progress)
         if evaluating or self._stop:
             self.save()
-        if self._stop and not last:
-            stopped = Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in "
-                                  f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
-            stopped.number = self._signal
-            raise stopped
 
     def _tell(self, events: Events, progress: Progress) -> None:
         """Write events into metrics.jsonl, then show them and hand them to `on_event`."""
@@ -174,10 +174,9 @@ class Trainer(Algorithm1):
         losses = self.probe.losses(student.index, "dev")  # [2, pair]
         if not bool(torch.isfinite(losses).all()):
             now = ", ".join(f"{p} {x:.3g}" for p, x in zip(self.encoded.pairs, losses[0].tolist(), strict=True))
-            raise UserError(
-                f"model_{student.index + 1} diverged: dev losses after update {self.clock.step} are {now}. Lower lr "
-                f"({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good state"
-            )
+            raise UserError(f"model_{student.index + 1} diverged: dev losses after update {self.clock.step} are {now}. "
+                            f"Lower lr ({self.config.optim.lr}) or set clip=1; {self.rundir.path} keeps the last good "
+                            "state")  # fmt: skip
         dev_tokens = [split.trg_tokens for split in self.encoded.valid]
         kept = kept_by(losses, dev_tokens, self.config.distill.resolved.best)
         if kept < student.best:

@@ -23,6 +23,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.run import Run
 from pmd_lite.training.cost import per_token
+from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY, stopped_at
 
 # 64 stratified draws: every pair is trained on at least once.
@@ -209,6 +210,13 @@ def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_pa
 # ---------------------------------------------------------------- what is read from them
 
 
+def rewrite(run: Path, lines: list[dict[str, Any]]) -> None:
+    """Other metrics for a finished run, and the checksum of these."""
+    about = RunDir(run).summary()
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    RunDir(run).finish({name: value for name, value in about.items() if name != "sum"})
+
+
 @pytest.mark.slow
 def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
     plain: Run, tiny_encoded: EncodedCorpus, tmp_path: Path
@@ -216,7 +224,7 @@ def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
     lines = plain.dir.metrics()
     lines[-1]["train_ce"][5] = None  # as if the rarest pair had not been drawn at the end
     shutil.copytree(plain.path, tmp_path / "plain")
-    (tmp_path / "plain" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rewrite(tmp_path / "plain", lines)
     found = auxiliary.resources(
         get_method("chi-ibr"), plain.config, tiny_encoded, {"plain": Run(tmp_path / "plain")}, tmp_path
     )
@@ -233,7 +241,7 @@ def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, au
     lines, ends = auto.dir.metrics(), [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.6, 0.5, 0.4, 0.3, 0.2, 0.0]]
     for line in [x for x in lines if x["event"] == "eval"][-2:]:
         line["alpha"] = ends[line["student"]]
-    (tmp_path / "auto" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rewrite(tmp_path / "auto", lines)
     run = train(tiny_corpus, "lsmd", tmp_path / "run", use=[tmp_path / "auto"])
     for i in (0, 1):
         assert all(line["alpha"] == ends[i] for line in run.evaluations(i))

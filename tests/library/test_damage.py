@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from safetensors.torch import load_file, save_file
 from pmd_lite.api import train
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.errors import UserError
+from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from tests.conftest import TINY
@@ -142,3 +146,57 @@ def test_weights_of_earlier_versions_have_no_checksum_and_are_read(run: RunDir) 
     before = run.load_weights(1)
     save_file(load_file(path), path)
     assert list(differences(run.load_weights(1), before)) == []
+
+
+def test_a_changed_number_of_a_finished_run_is_noticed(run: RunDir) -> None:
+    """The lines are sound JSON, and only a checksum tells that they are not those of the end."""
+    log, end = run.path / "metrics.jsonl", run.path / "finished.json"
+    text, about = log.read_text(encoding="utf-8"), end.read_text(encoding="utf-8")
+    assert run.metrics() and run.summary()["step"] == 4
+    for file, old, new in ((log, text, text.replace('"step": 4', '"step": 3')), (log, text, ""),
+                           (log, text, text + text.splitlines(keepends=True)[-1]),
+                           (end, about, about.replace('"step": 4', '"step": 3'))):  # fmt: skip
+        assert new != old
+        file.write_text(new, encoding="utf-8")
+        with pytest.raises(UserError, match=r"finished\.json or metrics\.jsonl is not as this run left it. Copy both"):
+            run.metrics()
+        file.write_text(old, encoding="utf-8")
+    assert run.metrics()
+    end.write_text(json.dumps({"reason": "all steps made"}), encoding="utf-8")  # an older version ended this run
+    log.write_text("", encoding="utf-8")
+    assert run.metrics() == []
+
+
+def test_scores_of_another_run_and_changed_scores_are_refused(
+    original: Path, tiny_corpus: Corpus, tmp_path: Path
+) -> None:
+    shutil.copytree(original, tmp_path / "r")
+    run = Run(tmp_path / "r")
+    run.evaluate(tiny_corpus)
+    file = run.path / "scores.json"
+    scored = json.loads(file.read_text(encoding="utf-8"))
+    assert run.bleu() and run.rescore(tiny_corpus) == scored["scores"]
+    first = scored["scores"]["model_1"][run.pairs[0]]
+    first["bleu"] += 1
+    file.write_text(json.dumps(scored), encoding="utf-8")
+    with pytest.raises(UserError, match=r"scores\.json: these are not the scores of this run"):
+        run.bleu()
+    del scored["sum"]  # as older versions wrote it
+    file.write_text(json.dumps(scored), encoding="utf-8")
+    assert run.bleu()[run.pairs[0]] == first["bleu"]
+    run.rescore(tiny_corpus)
+    about = run.path / "config.json"  # the same pairs, another run
+    about.write_text(about.read_text(encoding="utf-8").replace('"seed": 1', '"seed": 2'), encoding="utf-8")
+    with pytest.raises(UserError, match=r"scores\.json: these are not the scores of this run"):
+        Run(run.path).bleu()
+
+
+def test_a_tokenizer_of_another_run_does_not_translate(original: Path, tiny_corpus: Corpus, tmp_path: Path) -> None:
+    shutil.copytree(original, tmp_path / "r")
+    run = Run(tmp_path / "r")
+    assert run.translate(["a"], run.pairs[0])
+    other = train_tokenizer(tiny_corpus, replace(run.config.tokenizer, vocab_size=run.tokenizer.vocab_size - 20))
+    shutil.rmtree(run.path / "tokenizer")
+    other.save(run.path / "tokenizer")
+    with pytest.raises(UserError, match=r"this is not the tokenizer that config\.json names"):
+        Run(run.path).translate(["a"], run.pairs[0])

@@ -346,7 +346,7 @@ def test_the_last_step_is_one_rename(tokenizer: Tokenizer, tmp_path: Path, monke
     assert cached(tmp_path) == []
     assert same(encode_corpus(corpus(), tokenizer, 1000, tmp_path), encode_corpus(corpus(), tokenizer, 1000))
     (folder,) = tmp_path.glob("encoded-*")
-    assert {path.suffix for path in folder.iterdir()} == {".npy"}
+    assert {path.suffix for path in folder.iterdir()} == {".npy", ".json"}
 
 
 KILLED = """
@@ -474,6 +474,19 @@ def other(file: Path) -> None:
     np.save(file, np.zeros(7, dtype=np.int32))
 
 
+def test_a_flipped_bit_of_the_cached_ids_is_noticed(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """The arrays have the right form, and training would see other words; older caches have no checksums."""
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (file,) = tmp_path.glob("encoded-*/train.de-en.src.npy")
+    file.write_bytes(file.read_bytes()[:-2] + bytes([file.read_bytes()[-2] ^ 1]) + file.read_bytes()[-1:])
+    with pytest.raises(
+        UserError, match=rf"{file.name}: this file is missing or damaged. Delete {re.escape(str(file.parent))};"
+    ):
+        encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    (file.parent / "sums.json").unlink()
+    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("ending", "damage"),
     [
@@ -491,5 +504,5 @@ def test_a_damaged_cache_says_what_to_delete(
     encode_corpus(corpus(), tokenizer, 1000, tmp_path)
     (file,) = tmp_path.glob(f"encoded-*/train.de-en.src{ending}")
     damage(file)
-    with pytest.raises(UserError, match=rf"damaged .* Delete {re.escape(str(file.parent))};"):
+    with pytest.raises(UserError, match=rf"damaged.* Delete {re.escape(str(file.parent))};"):
         encode_corpus(corpus(), tokenizer, 1000, tmp_path)

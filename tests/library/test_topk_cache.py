@@ -192,6 +192,18 @@ def test_a_truncated_file_is_told_with_what_to_do(
         TopKCache.build(folder, teachers[:2], splits, K, 160, CPU)
 
 
+@pytest.mark.parametrize("what", ["ids", "logits"])
+def test_a_flipped_bit_is_noticed(
+    teachers: list[nn.Module], tiny_encoded: EncodedCorpus, tmp_path: Path, what: str
+) -> None:
+    folder, splits = tmp_path / "top", tiny_encoded.train[:1]
+    TopKCache.build(folder, teachers[:1], splits, K, 160, CPU)
+    (path,) = folder.glob(f"pair0.*{what}.npy")
+    path.write_bytes(path.read_bytes()[:-2] + bytes([path.read_bytes()[-2] ^ 1]) + path.read_bytes()[-1:])
+    with pytest.raises(UserError, match=f"pair0.*{what}.*damaged. Delete {re.escape(str(folder))}; it is made again"):
+        TopKCache.build(folder, teachers[:1], splits, K, 160, CPU)
+
+
 def test_a_cache_of_other_data_another_k_or_fewer_pairs_is_refused(
     teachers: list[nn.Module], tiny_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
