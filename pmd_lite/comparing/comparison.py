@@ -56,9 +56,13 @@ class Comparison:
             self._hold(place(file).parent, read_json(place(file)))
             self.table(), self.cost_table()
             for label in self.systems:
+                if not isinstance(label, str):
+                    raise UserError("a label is not a text")
                 steps, p = self.curve(label)
                 if any(len(values) != len(steps) for values in p.values()):
                     raise UserError(f"{label} has probabilities for other steps")
+                if not all(isinstance(x, int | float) for values in p.values() for x in values):
+                    raise UserError(f"{label} has a probability that is not a number")
         except (KeyError, ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
                             "python -m pmd_lite compare writes") from None  # fmt: skip

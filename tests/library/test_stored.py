@@ -121,6 +121,15 @@ def test_a_file_that_lacks_a_part_is_refused(part: str, tmp_path: Path) -> None:
         load(data, tmp_path)
 
 
+@pytest.mark.parametrize("value", [[0.5], None, {}])
+def test_a_probability_that_is_not_a_number_is_refused_when_the_file_is_read(value: Any, tmp_path: Path) -> None:
+    data = summary()
+    of_pairs = data["systems"][0]["p"]
+    data["systems"][0]["p"] = {pair: [value] * len(values) for pair, values in of_pairs.items()}
+    with pytest.raises(UserError, match="no stored comparison"):
+        load(data, tmp_path)
+
+
 def test_a_missing_file_and_a_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no stored comparison"):
         Comparison.load(tmp_path / "none.json")
