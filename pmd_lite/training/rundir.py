@@ -157,7 +157,8 @@ class RunDir:
     def summary(self) -> dict[str, Any]:
         """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
         about = dict(read_json(self.path / "finished.json", _END))
-        if "sum" in about and about != self.sealed(about, self._log().hex()):
+        whole = "sum" not in about or about == self.sealed(about, self._log().hex())
+        if not whole or not {"reason", "step", "seconds"} <= about.keys():
             what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
             raise UserError(f"{self.path}: {what}")
         return about
@@ -261,8 +262,7 @@ class RunDir:
         return {"config.json": self.identity, **latest, **kept, "metrics.jsonl": sha256(log).hexdigest()}
 
     def _log(self) -> bytes:
-        path = self.path / "metrics.jsonl"
-        return content(path) if path.exists() else b""
+        return content(path) if (path := self.path / "metrics.jsonl").exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"

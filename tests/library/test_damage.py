@@ -155,14 +155,14 @@ def test_a_changed_number_of_a_finished_run_is_noticed(run: RunDir) -> None:
     assert run.metrics() and run.summary()["step"] == 4
     for file, old, new in ((log, text, text.replace('"step": 4', '"step": 3')), (log, text, ""),
                            (log, text, text + text.splitlines(keepends=True)[-1]),
-                           (end, about, about.replace('"step": 4', '"step": 3'))):  # fmt: skip
+                           (end, about, about.replace('"step": 4', '"step": 3')), (end, about, "{}")):  # fmt: skip
         assert new != old
         file.write_text(new, encoding="utf-8")
         with pytest.raises(UserError, match=r"finished\.json or metrics\.jsonl is not as this run left it. Copy both"):
             run.metrics()
         file.write_text(old, encoding="utf-8")
     assert run.metrics()
-    end.write_text(json.dumps({"reason": "all steps made"}), encoding="utf-8")  # an older version ended this run
+    end.write_text(json.dumps({"reason": "steps", "step": 4, "seconds": 1.0}), encoding="utf-8")  # an older version ended this run
     log.write_text("", encoding="utf-8")
     assert run.metrics() == []
 
