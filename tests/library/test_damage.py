@@ -162,7 +162,7 @@ def test_a_changed_number_of_a_finished_run_is_noticed(run: RunDir) -> None:
             run.metrics()
         file.write_text(old, encoding="utf-8")
     assert run.metrics()
-    end.write_text(json.dumps({"reason": "steps", "step": 4, "seconds": 1.0}), encoding="utf-8")  # an older version ended this run
+    end.write_text(json.dumps({"reason": "steps", "step": 4, "seconds": 1.0}), encoding="utf-8")  # as older versions
     log.write_text("", encoding="utf-8")
     assert run.metrics() == []
 
