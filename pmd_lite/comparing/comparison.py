@@ -63,7 +63,7 @@ class Comparison:
                     raise UserError(f"{label} has probabilities for other steps")
                 if not all(isinstance(x, int | float) for values in p.values() for x in values):
                     raise UserError(f"{label} has a probability that is not a number")
-        except (KeyError, ValueError, TypeError, AttributeError, UserError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
                             "python -m pmd_lite compare writes") from None  # fmt: skip
         return self

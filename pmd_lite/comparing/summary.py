@@ -60,7 +60,7 @@ def finished_systems(path: Path, folder: str = "runs") -> list[System]:
             continue
         runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
         finished = tuple(run for run in runs if run is not None)
-        if len(finished) == len(runs):
+        if finished and len(finished) == len(runs):
             systems += [System(_label(entry, finished[0].labels, i), entry, i, finished)
                         for i in range(len(finished[0].labels))]  # fmt: skip
     if not systems:

@@ -130,6 +130,21 @@ def test_a_probability_that_is_not_a_number_is_refused_when_the_file_is_read(val
         load(data, tmp_path)
 
 
+def test_a_difference_without_its_mark_is_refused_when_the_file_is_read(tmp_path: Path) -> None:
+    data = summary()
+    data["systems"][-1]["differences"] = {"mean": [0.5]}
+    with pytest.raises(UserError, match="no stored comparison"):
+        load(data, tmp_path)
+
+
+def test_a_comparison_of_no_seed_has_no_finished_method(tmp_path: Path) -> None:
+    request = {"corpus": "toy", "corpus_options": {}, "preset": "toy", "overrides": {}, "methods": ["tau=1"],
+               "seeds": [], "failed": {}}  # fmt: skip
+    (tmp_path / "runs.json").write_text(json.dumps(request), encoding="utf-8")
+    with pytest.raises(UserError, match="no method has finished"):
+        Comparison(tmp_path)
+
+
 def test_a_missing_file_and_a_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no stored comparison"):
         Comparison.load(tmp_path / "none.json")
