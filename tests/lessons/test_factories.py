@@ -162,6 +162,9 @@ def test_the_lessons_say_of_the_stored_study_what_it_holds() -> None:
     assert found.wins("updates", "300", "two single") == 2
     assert found.wins(*base, "two single", "last") == 5
     assert {record["heart"]["last"] for record in found.cases["base"][base[1]].values()} == {100.0}
+    opening = [found.systems(labels, "40 %", name) for name in ("two single", "students")]
+    for alone, together in zip(*opening, strict=True):  # the whole frontier moved in every world
+        assert all(any(x > a and y > b for x, y, *_ in together) for a, b, *_ in alone)
     means = [
         round(mean(found.gains(*case, "two single", net)))
         for case in (base, ("samplers of the two", "tau=1 twice"), ("weight alpha", "fixed, 0.5"))
