@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -105,6 +106,8 @@ def test_curves_of_other_steps_are_not_drawn_on_one_axis(runs: dict[str, Run], t
     shutil.copytree(runs["three"].path, tmp_path / "r")
     log = tmp_path / "r" / "metrics.jsonl"
     log.write_text(log.read_text().replace('"step": 1,', '"step": 5,'))
+    end = tmp_path / "r" / "finished.json"
+    end.write_text(json.dumps({**json.loads(end.read_text()), "sum": None}).replace(', "sum": null', ""))
     with pytest.raises(UserError, match="was evaluated at other steps than"):
         dev_loss_of([runs["three"], Run(tmp_path / "r")])
 
