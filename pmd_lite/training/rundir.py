@@ -64,9 +64,8 @@ def lengthened(written: Mapping[str, Any]) -> Config:
 
 def caution(stored: Mapping[str, Any]) -> str:
     """A sentence for captions of results from an older version, whose numbers had another meaning; otherwise ""."""
-    if stored.get("format", 1) == FORMAT:
-        return ""
-    return ". These runs were made by an older version; docs/methods.md says what was wrong then"
+    old = ". These runs were made by an older version; docs/methods.md says what was wrong then"
+    return "" if stored.get("format", 1) == FORMAT else old
 
 
 def _lock(descriptor: int) -> None:
@@ -224,19 +223,20 @@ class RunDir:
         Raises UserError when the disk refuses it; then the old checkpoint is still there.
         """
         name = f"step-{step:08d}"
-        if not self.writes or self._latest() == name:  # a second save at one step would write the same
+        if not self.writes:
             return
         building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
-        with explained(final):
-            try:
-                self._build(building, models, {**state, "step": step})
-                shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
-                os.replace(building, final)
-            except Exception:
-                remove(building)
-                raise
-        sync(self.checkpoints)
-        write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
+        if self._latest() != name:  # a second save at one step would write the same
+            with explained(final):
+                try:
+                    self._build(building, models, {**state, "step": step})
+                    shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
+                    os.replace(building, final)
+                except Exception:
+                    remove(building)
+                    raise
+            sync(self.checkpoints)
+            write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)

@@ -33,6 +33,8 @@ def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
         saved.add(tensor.data_ptr())
         own[name] = tensor.detach().cpu().contiguous()
     about[SUM] = checksum(own)
+    for left in path.parent.glob(".tmp*"):  # by a process that was killed in save_file
+        left.unlink(missing_ok=True)
     path.touch()
     mode = path.stat().st_mode
     save_file(own, path, metadata=about)
