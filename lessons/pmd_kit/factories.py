@@ -25,7 +25,7 @@ from pmd_lite.distillation.actions import act, logit, step_size
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, pmd_loss, probs
 from pmd_lite.distillation.search import choose, reduced_space, trial_logits
 from pmd_lite.evaluation.pareto import hypervolume
-from pmd_lite.evaluation.tables import Table, mean_spread
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.style import XY, LessonFigure
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.sampling.temperature import temperature_probabilities
@@ -60,7 +60,7 @@ class World:
             [first, self.same * first + self.own * other],
             torch.randn(HIDDEN_FEATURES, KINDS, generator=rng),
         )
-        data = {}
+        data: dict[str, list[Parts]] = {}
         for split, counts in {"train": self.parts, "dev": (200, 200), "test": (TESTED, TESTED)}.items():
             data[split] = []
             for factory, n in enumerate(counts):
@@ -192,7 +192,7 @@ def _by_factory(
 ) -> tuple[float, float]:
     found = []
     for x, kind in data[split]:
-        found.append(score(sum(predicted(net, x) for net in nets) / len(nets), kind).item())
+        found.append(score(torch.stack([predicted(net, x) for net in nets]).mean(0), kind).item())
     return found[0], found[1]
 
 
@@ -247,14 +247,14 @@ class Outcome:
 
     def table(self) -> Table:
         """Mean and standard deviation over the worlds; most of the spread comes from the worlds: some are harder."""
-        rows = [
+        rows: list[list[Cell]] = [
             [label, *(mean_spread(column) for column in zip(*runs, strict=True))] for label, runs in self.scores.items()
         ]
         return Table(["test", *COLUMNS], rows, best=None)
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> Table:
         """Mean difference of each pair of networks over the worlds, and in how many worlds the first one is better."""
-        rows = []
+        rows: list[list[Cell]] = []
         for name, other in pairs:
             cells = []
             for column, sign in enumerate((1, 1, -1, -1)):
