@@ -254,7 +254,7 @@ class Outcome:
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> Table:
         """Mean difference of each pair of networks over the worlds, and in how many worlds the first one is better."""
-        rows = []
+        rows: list[list[Cell]] = []
         for name, other in pairs:
             cells = []
             for column, sign in enumerate((1, 1, -1, -1)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -67,7 +68,10 @@ def frontiers(
     that took its place. x, y: names of the axes, more is better. names: of before and after.
     """
     fig, axes = new_figure(alt, len(panels), columns=3, height=2.6 if len(panels) > 1 else 4.0)
-    styles = ({"color": GRAY, "linestyle": "--", "marker": "s"}, {"color": COLOURS[0], "linestyle": "-", "marker": "o"})
+    styles: tuple[dict[str, Any], ...] = (
+        {"color": GRAY, "linestyle": "--", "marker": "s"},
+        {"color": COLOURS[0], "linestyle": "-", "marker": "o"},
+    )
     for ax, (title, pair) in zip(axes, panels.items(), strict=True):
         for points in pair:
             ax.plot(*zip(*points, strict=True), alpha=0)  # the limits must hold all points before the steps are drawn

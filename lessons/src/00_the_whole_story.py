@@ -18,7 +18,7 @@
 # How often should the network train on each factory? If we draw parts in proportion to their number, it hardly ever sees the
 # second factory. If we draw both factories equally often, it sees each of the 40 parts hundreds of times and learns them by
 # heart. A network is on the **Pareto frontier** if no other network is better in one factory without being worse in the other.
-# Another way of drawing only moves a network along this frontier. The paper (Huang et al., ACL 2023) asks for more: it wants
+# Another way of drawing moves a network along this frontier at best. The paper (Huang et al., ACL 2023) asks for more: it wants
 # to push the whole frontier outwards. It trains *two* networks that draw differently, and each also learns from the
 # predictions of the other. This is **Pareto Mutual Distillation**.
 #
@@ -58,7 +58,8 @@ print(sorted_parts.reading())
 # **What to notice.** Up and to the right is better. The squares are the two single networks; the circles are the two that teach
 # each other. Each arrow leads from a single network to the student that began as its twin, with the same weights and the same
 # order of parts. So every difference is caused by what the students tell each other. Whatever lies below and to the left of a
-# step is beaten: where the solid step lies outside the dashed one, the frontier has moved. Each world is a new problem from a
+# step is beaten: where the solid step lies outside the dashed one, the frontier has moved. A square inside the dashed step is
+# beaten by the other square: in such a world, drawing evenly gains nothing by itself. Each world is a new problem from a
 # new seed. One world proves little, so the lines above count the worlds.
 
 # %% [markdown]
