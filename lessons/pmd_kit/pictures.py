@@ -91,6 +91,6 @@ def frontiers(
         name_axes(ax, title=title)
     fig.supxlabel(x, fontsize=TEXT_SIZE)
     fig.supylabel(y, fontsize=TEXT_SIZE)
-    handles = [Line2D([], [], **style) for style in styles]  # type: ignore[arg-type]
+    handles = [Line2D([], [], **style) for style in styles]
     legend_above(fig, handles, names)
     return settled(fig)
