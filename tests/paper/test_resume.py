@@ -96,6 +96,22 @@ def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrain
         assert_same(whole, path)
 
 
+def test_what_a_kill_left_beside_a_checkpoint_is_removed_by_the_next_save(
+    make_trainer: MakeTrainer, tmp_path: Path
+) -> None:
+    """A kill after LATEST leaves the older folder; a kill inside safetensors leaves its temporary file."""
+    make_trainer("tau=1", path=tmp_path / "r", steps=4).run()
+    run = RunDir(tmp_path / "r")
+    older, half = run.checkpoints / "step-00000001", run.checkpoints / "best" / ".tmpabc"
+    older.mkdir()
+    half.touch()
+    models, state = run.load_checkpoint() or ([], {})
+    run.save_checkpoint(state["step"], models, state)
+    assert not older.exists()
+    run.save_best(0, models[0], state["step"])
+    assert not half.exists()
+
+
 def _train_in_child(path: str) -> None:
     from pmd_corpora.toy import toy_corpus
 
