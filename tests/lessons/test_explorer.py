@@ -54,7 +54,8 @@ def put(trained: Path, tmp_path: Path) -> Put:
         lines = [{**line, "student": i, "dev_loss": losses} for line in lines for i in range(len(students))]
         (target / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         if finished:
-            (target / "finished.json").write_text("{}", encoding="utf-8")
+            ending = {"reason": "all steps made", "step": 4, "seconds": 1.0}
+            (target / "finished.json").write_text(json.dumps(ending), encoding="utf-8")
         if finished and scored:
             pairs = about["corpus"]["pairs"]
             scores = {f"model_{i + 1}": {pair: {"bleu": high if n < 3 else low} for n, pair in enumerate(pairs)}
