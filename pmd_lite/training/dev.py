@@ -84,30 +84,50 @@ def dev_losses(
 
 
 def greedy_score(
-    model: Transformer, encoded: EncodedCorpus, config: Config, metric: Literal["bleu", "chrf"] = "bleu"
-) -> tuple[Tensor, Tokens]:
+    model: Transformer, encoded: EncodedCorpus, config: Config, metric: Literal["bleu", "chrf"] = "bleu",
+    group: Group = ALONE,
+) -> tuple[Tensor, Tokens]:  # fmt: skip
     """[pair] scores (0 to 100, float64, CPU) of greedy translations of the dev set, and the number of tokens computed.
 
     chrF takes `SAMPLE` sentences of each pair, spread over its dev set, always the same ones.
     References are the decoded ids of the dev set, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
-    The model keeps its mode. Raises MissingScorer when this machine lacks that tokenizer.
+    The ranks of `group` share the pairs. The model keeps its mode. Raises MissingScorer when this machine lacks that
+    tokenizer, ValueError on every rank when the weights translate nothing.
     Tokens: those that the encoder reads, and the inputs of the decoder: BOS or the forced prefix, and every token up to
     the one before EOS.
     """
-    tokenizer, scores, limit = encoded.tokenizer, [], config.model.max_len
-    src_tokens = tokens = 0
-    with in_mode(model, False):
-        for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
-            count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
-            rows = [i * len(split) // count for i in range(count)]
-            sources = [split.src[i].tolist() for i in rows]
-            hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
-            src_tokens += sum(len(shortened(ids, limit)) for ids in sources)
-            tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
-            references = [tokenizer.decode(split.trg[i].tolist()) for i in rows]
-            texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
-            if metric == "chrf":
-                scores.append(chrf_only(texts, references)[0])
-            else:
-                scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
-    return torch.tensor(scores, dtype=torch.float64), Tokens(src_tokens, tokens)
+    mine: list[tuple[int, float, int, int]] | None = []
+    try:
+        with in_mode(model, False):
+            mine = [
+                (pair, *_greedy_score(model, encoded, config, metric, pair)) for pair in group.mine(len(encoded.pairs))
+            ]
+    except ValueError:  # weights that are not finite. The other ranks must hear of it
+        mine = None
+    shares = group.gathered(mine)
+    if None in shares:
+        raise ValueError("the model's weights translate nothing")
+    rows = sorted(tuple(row) for share in shares for row in share)
+    _, scores, src_tokens, tokens = zip(*rows, strict=True)
+    return torch.tensor(scores, dtype=torch.float64), Tokens(sum(src_tokens), sum(tokens))
+
+
+def _greedy_score(
+    model: Transformer, encoded: EncodedCorpus, config: Config, metric: str, pair: int
+) -> tuple[float, int, int]:
+    """(score, tokens read, tokens decoded) of one pair."""
+    tokenizer, limit = encoded.tokenizer, config.model.max_len
+    name, split = encoded.pairs[pair], encoded.valid[pair]
+    count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
+    rows = [i * len(split) // count for i in range(count)]
+    sources = [split.src[i].tolist() for i in rows]
+    hypotheses = search(model, sources, name, tokenizer, limit=limit, budget=6 * config.train.tokens)
+    references = [tokenizer.decode(split.trg[i].tolist()) for i in rows]
+    texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+    if metric == "chrf":
+        score = chrf_only(texts, references)[0]
+    else:
+        score = corpus_bleu(texts, references, split_pair(name)[1], config.train.tokenize).bleu
+    read = sum(len(shortened(ids, limit)) for ids in sources)
+    decoded = sum(1 + len(tokenizer.prefix(name)) + len(hypothesis.tokens) for hypothesis in hypotheses)
+    return score, read, decoded

@@ -85,7 +85,8 @@ class Trainer(Algorithm1):
             longer = [self._prolonged(planned)] if planned != clock.total else []
             for line in (*self.notes, *longer, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
-            with preserved_rng(), precision.active(), self._listening():
+            here = self.group.answered(lambda: f"update {self.clock.step}")
+            with preserved_rng(), precision.active(), self._listening(), here:
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
                     self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not (self._stop or self._converged()):
