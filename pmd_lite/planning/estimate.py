@@ -58,6 +58,8 @@ class Estimate:
     """{use: bytes}; "while saving" is needed in addition, for a moment."""
     guesses: tuple[str, ...]
     """What is assumed or calculated, not measured."""
+    processes: int = 1
+    """How many share the run."""
 
     @property
     def hours(self) -> dict[str, float]:
@@ -71,6 +73,19 @@ class Estimate:
         return sum(self.hours.values())
 
     @property
+    def best_hours(self) -> float:
+        """With all `processes`, if they share perfectly and messages take no time; process 0 prepares alone."""
+        alone = self.hours["preparation"]
+        return alone + (self.total_hours - alone) / self.processes
+
+    @property
+    def sent(self) -> float:
+        """Bytes of gradients that each process sends in one update of all students, in a ring all-reduce."""
+        size = 2 if self.config.train.gradients == "bf16" else FLOAT
+        model = size * parameters(self.config, self.facts.vocabulary)
+        return 2 * (1 - 1 / self.processes) * model * self.work.students
+
+    @property
     def tokens_per_second(self) -> float:
         """Target tokens of all students per second of the part "training"."""
         return self.work.efforts["train"].backward / (3600 * self.hours["training"])
@@ -82,6 +97,11 @@ class Estimate:
                 for part, hours in self.hours.items() if hours]  # fmt: skip
         epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
         rows.append(["total", duration(total), "100 %", epochs])
+        if self.processes > 1:
+            what = "at best: equal shares, and no time for messages"
+            if self.config.train.turns != "together":
+                what += f" (each sends {amount(self.sent)} in an update)"
+            rows.append([f"with {self.processes} processes", duration(self.best_hours), "", what])
         rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
@@ -135,7 +155,7 @@ def estimate(
         sizes: instead of a corpus that is not here: {"fr-en": 3_000_000, ...}, training sentence pairs of each pair.
             Its sentences are random ids.
         processes: how many will share the run. An update with fewer micro-batches is divided as in `train`. We measure
-            one process with such micro-batches, and give the hours that one process needs for all the work.
+            one process with such micro-batches, give the hours that it needs for all the work, and the best case.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
         tokens_per_second: target tokens per second at which another machine trains one plain model of this shape. Then
             we measure nothing and calculate the rest from the number of passes; memory is unknown.
@@ -175,10 +195,7 @@ def estimate(
         if tokens_per_second is None:  # else the run is for another machine, which may have the BLEU tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
         planned = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
-    if processes > 1:
-        shared = f"hours of one process: {processes} share training and evaluation, at most {processes} times as fast"
-        planned = replace(planned, guesses=(*planned.guesses, shared))
-    return planned
+    return replace(planned, processes=processes)
 
 
 def _estimate(
