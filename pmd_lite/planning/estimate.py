@@ -55,7 +55,7 @@ class Estimate:
     memory: float | None
     """Peak bytes; None if it was not measured."""
     disk: Mapping[str, float]
-    """{use: bytes}; "while saving" is needed in addition, for a moment."""
+    """{use: bytes}; "while saving" comes on top, for a moment."""
     guesses: tuple[str, ...]
     """What is assumed or calculated, not measured."""
     processes: int = 1
@@ -69,7 +69,7 @@ class Estimate:
 
     @property
     def total_hours(self) -> float:
-        """Of the whole run, with its test translations and the runs that it needs first."""
+        """Of the whole run, with test translations and the runs that it needs first."""
         return sum(self.hours.values())
 
     @property
@@ -107,12 +107,11 @@ class Estimate:
         if self.memory is not None:
             rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU if there is one"])
         kept = {what: size for what, size in self.disk.items() if what != "while saving"}
-        listed = ", ".join(f"{what} {amount(size)}" for what, size in kept.items())
-        rows.append(["disk", amount(sum(kept.values())), "", listed])
-        most = amount(sum(self.disk.values()))
-        rows.append(["disk at most", most, "", "while a new checkpoint replaces the last one"])
-        caption = f"{self.name}, {self.speed.device}"
-        return Table(["part", "estimate", "share", "what it is"], rows, best=None, caption=caption)
+        listed, most = ", ".join(f"{what} {amount(size)}" for what, size in kept.items()), sum(self.disk.values())
+        rows += [["disk", amount(sum(kept.values())), "", listed],
+                 ["disk at most", amount(most), "", "while a new checkpoint replaces the last one"]]  # fmt: skip
+        columns = ["part", "estimate", "share", "what it is"]
+        return Table(columns, rows, best=None, caption=f"{self.name}, {self.speed.device}")
 
     def _said(self) -> dict[str, str]:
         """What each part consists of, in words."""
@@ -221,11 +220,9 @@ def _estimate(
 
 def _more_states(row: Method, config: Config, teaches: bool) -> int:
     """Bytes per parameter that a run holds beside the one student and one teacher that we measured."""
-    students = len(row.samplers)
-    bytes_of = STATE * (students - 1) - FLOAT * (teaches and students > 1)
-    if issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback:
-        bytes_of += STATE * TRIALS
-    return bytes_of
+    others = len(row.samplers) - 1
+    copies = TRIALS * (issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback)
+    return STATE * (others + copies) - FLOAT * (teaches and others > 0)
 
 
 def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, vocabulary: int) -> dict[str, float]:
@@ -259,12 +256,11 @@ def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[st
     if speed.budget < config.train.tokens:
         notes.append(f"time and memory at {config.train.tokens:,} tokens a micro-batch: from {speed.budget:,} tokens")
     if len(row.samplers) > 1:
-        notes.append("memory of the other students" + (" and of three trial copies" if work.searches else ""))
-    if work.efforts["translation"].sentences:
-        notes.append("length of the translations: taken as that of the references")
-    if work.helpers:
-        notes.append("auxiliary runs: taken to be as fast as this one")
-    return notes
+        notes.append("memory of the other students" + " and of three trial copies" * (work.searches > 0))
+    notes += ["length of the translations: taken as that of the references"] * (
+        work.efforts["translation"].sentences > 0
+    )
+    return notes + ["auxiliary runs: taken to be as fast as this one"] * bool(work.helpers)
 
 
 def duration(hours: float) -> str:

@@ -51,25 +51,21 @@ class SummedGradients:
 
         def arrived(bucket: int, parameter: Tensor) -> None:
             missing[bucket] -= 1
-            while len(self._sent) < len(missing) and not missing[len(self._sent)]:
-                self._send()
+            self._send(next((i for i, count in enumerate(missing) if count), len(missing)))
 
-        hooks = [
-            parameter.register_post_accumulate_grad_hook(functools.partial(arrived, bucket))
-            for bucket, members in enumerate(self._members if last else [])
-            for parameter in members
-        ]
+        waited = [(i, p) for i, members in enumerate(self._members if last else []) for p in members]
+        hooks = [p.register_post_accumulate_grad_hook(functools.partial(arrived, i)) for i, p in waited]
         try:
             yield
         finally:
             for hook in hooks:
                 hook.remove()
         if last:
-            self._send_rest()  # those with a parameter that the pass did not use
+            self._send(len(missing))  # also those with a parameter that the pass did not use
 
     def finish(self, extra: Tensor) -> None:
         """Wait until all gradients are sums, and sum `extra` over ranks too, in place."""
-        self._send_rest()  # a rank without a micro-batch has sent nothing yet
+        self._send(len(self._buckets))  # a rank without a micro-batch has sent nothing yet
         if extra.numel():
             self._group.sum(extra)
         for bucket, (message, work) in zip(self._buckets, self._sent, strict=True):
@@ -77,10 +73,8 @@ class SummedGradients:
             if message is not bucket:
                 bucket.copy_(message)
 
-    def _send(self) -> None:
-        message = self._buckets[len(self._sent)].to(self._sent_as)
-        self._sent.append((message, dist.all_reduce(message, async_op=True)))
-
-    def _send_rest(self) -> None:
-        while len(self._sent) < len(self._buckets):
-            self._send()
+    def _send(self, stop: int) -> None:
+        """Send the buckets before `stop` that have not left yet."""
+        for bucket in self._buckets[len(self._sent) : stop]:
+            message = bucket.to(self._sent_as)
+            self._sent.append((message, dist.all_reduce(message, async_op=True)))

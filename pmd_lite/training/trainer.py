@@ -203,8 +203,7 @@ class Trainer(Algorithm1):
         }  # fmt: skip
 
     def _converged(self) -> bool:
-        patience = self.config.train.patience
-        return patience > 0 and all(student.stale >= patience for student in self.students)
+        return 0 < self.config.train.patience <= min(student.stale for student in self.students)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

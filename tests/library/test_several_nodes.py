@@ -37,7 +37,7 @@ def taken(words: list[str], monkeypatch: pytest.MonkeyPatch) -> arguments.RunArg
     """What our command line understands of these words; it trains and measures nothing."""
     heard: list[arguments.RunArguments] = []
     for command in (arguments.TrainArguments, arguments.EstimateArguments):
-        monkeypatch.setattr(command, "run", heard.append)
+        monkeypatch.setattr(command, "run", lambda self: heard.append(self))
     assert arguments.main(words) == 0, words
     return heard[0]
 
