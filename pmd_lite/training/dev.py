@@ -96,38 +96,29 @@ def greedy_score(
     Tokens: those that the encoder reads, and the inputs of the decoder: BOS or the forced prefix, and every token up to
     the one before EOS.
     """
-    mine: list[tuple[int, float, int, int]] | None = []
+    tokenizer, limit = encoded.tokenizer, config.model.max_len
+    mine: list[Any] = []
     try:
         with in_mode(model, False):
-            mine = [
-                (pair, *_greedy_score(model, encoded, config, metric, pair)) for pair in group.mine(len(encoded.pairs))
-            ]
-    except ValueError:  # weights that are not finite. The other ranks must hear of it
-        mine = None
-    shares = group.gathered(mine)
-    if None in shares:
-        raise ValueError("the model's weights translate nothing")
-    rows = sorted(tuple(row) for share in shares for row in share)
-    _, scores, src_tokens, tokens = zip(*rows, strict=True)
-    return torch.tensor(scores, dtype=torch.float64), Tokens(sum(src_tokens), sum(tokens))
-
-
-def _greedy_score(
-    model: Transformer, encoded: EncodedCorpus, config: Config, metric: str, pair: int
-) -> tuple[float, int, int]:
-    """(score, tokens read, tokens decoded) of one pair."""
-    tokenizer, limit = encoded.tokenizer, config.model.max_len
-    name, split = encoded.pairs[pair], encoded.valid[pair]
-    count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
-    rows = [i * len(split) // count for i in range(count)]
-    sources = [split.src[i].tolist() for i in rows]
-    hypotheses = search(model, sources, name, tokenizer, limit=limit, budget=6 * config.train.tokens)
-    references = [tokenizer.decode(split.trg[i].tolist()) for i in rows]
-    texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
-    if metric == "chrf":
-        score = chrf_only(texts, references)[0]
-    else:
-        score = corpus_bleu(texts, references, split_pair(name)[1], config.train.tokenize).bleu
-    read = sum(len(shortened(ids, limit)) for ids in sources)
-    decoded = sum(1 + len(tokenizer.prefix(name)) + len(hypothesis.tokens) for hypothesis in hypotheses)
-    return score, read, decoded
+            for i in group.mine(len(encoded.pairs)):
+                pair, split = encoded.pairs[i], encoded.valid[i]
+                count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
+                rows = [k * len(split) // count for k in range(count)]
+                sources = [split.src[k].tolist() for k in rows]
+                hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
+                references = [tokenizer.decode(split.trg[k].tolist()) for k in rows]
+                texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+                if metric == "chrf":
+                    score = chrf_only(texts, references)[0]
+                else:
+                    score = corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu
+                read = sum(len(shortened(ids, limit)) for ids in sources)
+                made = sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
+                mine.append((i, score, read, made))
+    except ValueError as error:  # weights that are not finite translate nothing; the other ranks must hear of it
+        mine = [str(error)]
+    found = [row for share in group.gathered(mine) for row in share]
+    if wrong := [row for row in found if isinstance(row, str)]:
+        raise ValueError(wrong[0])
+    _, scores, reads, lengths = zip(*sorted(found), strict=True)
+    return torch.tensor(scores, dtype=torch.float64), Tokens(sum(reads), sum(lengths))
