@@ -43,9 +43,8 @@ def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, An
     """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
 
     def value(line: Mapping[str, Any]) -> float:
-        losses = [line["dev_loss"], line["dev_smoothed"]]
-        known = "dev_tokens" in line  # an older run had no choice
-        return kept_by(losses, line["dev_tokens"], rule) if known else kept_by(losses, [], "mean")
+        by: Best = rule if "dev_tokens" in line else "mean"  # an older run had no choice
+        return kept_by([line["dev_loss"], line["dev_smoothed"]], line.get("dev_tokens", ()), by)
 
     return min(lines, key=value)
 

@@ -35,10 +35,8 @@ from pmd_lite.interfaces import Strategy
 
 STORE = "PMD_LITE_STORE"
 """Variable with the file in which ranks of one machine find each other; without it, the address that torchrun sets."""
-_PATIENCE = timedelta(days=1)
-"""How long ranks wait for one that prepares data. If a rank dies, the launcher notices it long before."""
-_TO_ANSWER = timedelta(minutes=30)
-"""How long a rank in training waits for the others, of which one may be writing a checkpoint."""
+_PATIENCE = timedelta(days=1)  # of ranks with one that prepares data; if it dies, the launcher notices it long before
+_TO_ANSWER = timedelta(minutes=30)  # how long a rank in training waits for the others: one may be writing a checkpoint
 _TO_REPORT = 3.0  # seconds in which all ranks that still run notice that another does not answer
 _TO_MEET = timedelta(minutes=15)  # how long the ranks wait for one another at the start: one may have a slower disk
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
