@@ -163,10 +163,10 @@ class EstimateArguments(RunArguments):
     init: Path | None = None
     """What the run will start from, as in train."""
     processes: int = 1
-    """Processes that will share the run: an update with fewer micro-batches is divided. Hours are those of one
-    process."""
+    """Processes that will share the run: an update with fewer micro-batches is divided. A row gives their best case."""
     tokens_per_second: float | None = None
-    """Target tokens per second at which another machine trains one plain model; then nothing is measured here."""
+    """Target tokens per second at which another machine trains one plain model; then nothing is measured here. No card
+    has been measured yet: docs/several_gpus.md says how to measure yours."""
     seconds: float = 10.0
     """About how long to measure."""
 

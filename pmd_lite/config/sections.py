@@ -156,6 +156,9 @@ class TrainConfig:
     """Stop after this many evaluations in which no student improved by the rule of `best`; 0 never stops early."""
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: the fastest safe one here; the run says why."""
+    gradients: Literal["fp32", "bf16"] = "fp32"
+    """How several processes send gradients. bf16 halves the messages; it rounds each gradient and each sum to 8 bits (2
+    to 3 digits), so the run differs from that of one process by more than the order of sums."""
     compile: bool = False
     """torch.compile for every layer; takes a minute at the start. Slower on our CPU; not measured on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -118,10 +118,10 @@ class _Counter:
         train, work = self.config.train, self.work
         if isinstance(self.distiller, MultiDistill):
             self._prepare()
-        every = train.eval_every or self.clock.epoch
-        plain, taught = self._update()
-        visits = self._visits()
+        every, changed = train.eval_every or self.clock.epoch, True
         for step in range(1, self.clock.total + 1):
+            if changed:
+                plain, taught, visits = *self._update(), self._visits()
             self.clock = self.clock.at(step)
             work.efforts["train"].add(plain)
             work.visits += visits
@@ -131,17 +131,12 @@ class _Counter:
                 work.evaluations += 1
                 for student in range(work.students):
                     self._look(student, "dev")
-            changed = False
-            if self.distiller.due(self.clock):
+            if changed := self.distiller.due(self.clock):
                 self.distiller.update(self)
-                changed = True
             for student, sampler in enumerate(self.samplers):
                 if sampler.due(self.clock):
                     sampler.update(student, self)
                     changed = True
-            if changed:
-                plain, taught = self._update()
-                visits = self._visits()
         work.clock = self.clock
 
     def shares(self, student: int) -> Tensor:
@@ -310,7 +305,4 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
 
 def _only(facts: Facts, pair: int) -> Facts:
     """The facts of one pair."""
-    one: dict[str, Any] = {
-        name: value[pair : pair + 1] if isinstance(value, Sequence) else value for name, value in vars(facts).items()
-    }
-    return Facts(**one)
+    return Facts(**{k: x[pair : pair + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()})
