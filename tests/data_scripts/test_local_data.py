@@ -404,7 +404,7 @@ def test_files_of_all_kinds_make_one_corpus(tmp_path: Path) -> None:
                                            for side, code in enumerate(("de", "en"))}),
         write(tmp_path / "all.tr-en.tsv", ["\t".join(row) for row in turkish]),
     ]  # fmt: skip
-    command = [*map(str, inputs), "--pair", "fr-en", "--pair", "de-en", "--valid", "3", "--test", "4"]
+    command = [*map(str, inputs), "--pairs", "fr-en", "de-en", "--valid", "3", "--test", "4"]
     assert local.main([*command, "--out", str(tmp_path / "a")]) == 0
     assert local.main([*command, "--out", str(tmp_path / "b")]) == 0
     corpus = load_corpus(tmp_path / "a")
