@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, fields, is_dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -14,7 +15,6 @@ import tyro
 from tyro.conf import arg
 
 from pmd_corpora import commands as corpora
-from pmd_lite import __version__
 from pmd_lite.cli import commands
 from pmd_lite.cli.lessons import lessons
 from pmd_lite.config import (
@@ -225,7 +225,7 @@ def main(words: list[str] | None = None) -> int:
             if CONTROL.search(word.encode("utf-8", "ignore").decode()):
                 raise UserError(f"the argument {word[:80]} holds control characters. Write it without them")
         if words == ["--version"]:
-            print(f"pmd_lite {__version__}")
+            print(f"pmd_lite {version('pmd_lite')}")
             return 0
         if words[:1] == ["data"]:
             corpora.data(words[1:])
