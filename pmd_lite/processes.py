@@ -207,7 +207,7 @@ def _new_processes() -> multiprocessing.context.BaseContext:
     if sys.platform != "linux" or torch.cuda.is_available():
         return multiprocessing.get_context("spawn")
     copies = multiprocessing.get_context("forkserver")
-    copies.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])  # making an optimiser imports the second
+    copies.set_forkserver_preload(["pmd_lite.api"])
     return copies
 
 

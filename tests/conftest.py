@@ -86,7 +86,7 @@ def forked_processes() -> Iterator[None]:
         if sys.platform != "win32":
             from multiprocessing import forkserver
 
-            forkserver.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])
+            forkserver.set_forkserver_preload(["pmd_lite.api"])
             forkserver.ensure_running()
             patched.setattr(
                 multiprocessing, "get_context", lambda method=None: real("forkserver" if method == "spawn" else method)

@@ -24,6 +24,7 @@ from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.projection import output_of, token_states
 from pmd_lite.errors import UserError, reason
 from pmd_lite.interfaces import Distiller, Target
+from pmd_lite.model.optimizer import AdamW
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
 from pmd_lite.training.precision import Precision, choose
@@ -73,14 +74,14 @@ class Learner:
             check_compiler(device)
             self._compile()
 
-    def _new_optimizer(self) -> torch.optim.AdamW:
+    def _new_optimizer(self) -> AdamW:
         """fairseq's `adam`, which decouples weight decay from the gradient (Loshchilov and Hutter 2019).
 
         With L2 in the gradient instead, Adam would divide the decay by the gradient's size. Losses are means over
         thousands of tokens, so gradients are small, and the model would learn from little but the decay.
         """
         o = self.config.optim
-        return torch.optim.AdamW(
+        return AdamW(
             self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
             fused=self.device.type in ("cpu", "cuda"),
         )  # fmt: skip
