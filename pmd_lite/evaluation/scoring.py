@@ -3,16 +3,15 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pmd_lite.config import Tokenize
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu, ter_only
 from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, tokenizer_for, tokenizer_of
 
-Metric = Literal["bleu", "chrf", "ter"]
 METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 """{field of a score: its name in print}."""
 Scores = dict[str, dict[str, dict[str, Any]]]
