@@ -25,11 +25,11 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from pmd_lite.api import load_corpus, train
 from pmd_lite.config import Config, check_number
 from pmd_lite.disk import place
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import ASKING, Interrupted
+from pmd_lite.training.trainer import ASKING
 
 _TOLD = ("UserError: ", "Lost: ")  # errors that say all: a request that is wrong, or a process that does not answer
 _LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")

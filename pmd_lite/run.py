@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
-from pmd_lite.config import BEAM, Tokenize, check_number
+from pmd_lite.config import BEAM, Metric, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Metric, Scores, one_line, read_scores, score_pair, without_bleu
+from pmd_lite.evaluation.scoring import Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import read_translations, translate_texts
 from pmd_lite.interfaces import Clock

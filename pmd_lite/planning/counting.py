@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -305,4 +305,5 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
 
 def _only(facts: Facts, pair: int) -> Facts:
     """The facts of one pair."""
-    return Facts(**{k: x[pair : pair + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()})
+    one: dict[str, Any] = {k: x[pair : pair + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()}
+    return Facts(**one)

@@ -21,6 +21,7 @@ from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.tokenizers import check_scorers, missing_scorers
 from pmd_lite.exchange.start import start_from
 from pmd_lite.methods import Method, get_method, make_samplers
+from pmd_lite.planning import MEAN_TOKENS
 from pmd_lite.planning.counting import Work, assumed_resources, count, drawn_shares
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
@@ -29,7 +30,6 @@ from pmd_lite.training.progress import describe_passes
 from pmd_lite.training.snapshot import preserved_rng
 
 TRIALS = 3
-MEAN_TOKENS = 30.0
 FLOAT = 4  # bytes
 STATE = 4 * FLOAT
 """Bytes per parameter of a student in training: weight, gradient, and Adam's two moments."""

@@ -11,27 +11,20 @@ from typing import Any
 
 import torch
 
-from pmd_lite.config import Config
+from pmd_lite.config import Config, Show
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.interfaces import Clock, Events, MakeDistiller, OnEvent, Sampler
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
-from pmd_lite.training.progress import Progress, Show, describe_passes
+from pmd_lite.training.progress import Progress, describe_passes
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.student import Student
 from pmd_lite.training.weights import load_weights
-
-
-class Interrupted(UserError):
-    """Ctrl-C or another signal: the state was saved; the message says how to continue. `number`: of the signal."""
-
-    number: int = signal.SIGINT
-
 
 ASKING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
 """Signals that ask a run to save and stop: Ctrl-C, `kill` and Slurm's end, a closed terminal, Slurm's warning."""

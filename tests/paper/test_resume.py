@@ -26,12 +26,12 @@ from pmd_lite.api import train
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.training import rundir as rundir_module
 from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
-from pmd_lite.training.trainer import ASKING, Interrupted, Trainer
+from pmd_lite.training.trainer import ASKING, Trainer
 from tests.conftest import TINY, MakeTrainer, stopped_at
 
 SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
