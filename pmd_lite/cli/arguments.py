@@ -220,8 +220,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "export": commands.export, "import": commands.import_, "show": commands.show, "data": data.data,
-            "methods": commands.methods, "compare": commands.compare,
+            "export": commands.export, "average": commands.average, "import": commands.import_, "show": commands.show,
+            "data": data.data, "methods": commands.methods, "compare": commands.compare,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

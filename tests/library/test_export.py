@@ -22,7 +22,7 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, train_tokenizer
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation import translation
-from pmd_lite.exchange.ctranslate2 import save_ctranslate2
+from pmd_lite.exchange.ctranslate2 import CTranslate2, save_ctranslate2
 from pmd_lite.exchange.export import huggingface_tokenizer
 from pmd_lite.exchange.huggingface import from_huggingface, shape_of, to_huggingface
 from pmd_lite.model.decoding import Hypothesis, translate_batch
@@ -338,6 +338,25 @@ def test_the_readme_for_ctranslate2_translates_as_the_run_does(
         Transformer, "project", lambda self, hidden: project(self, hidden).index_fill(-1, never, -torch.inf)
     )
     check_translations(run, tiny_corpus, translate)
+
+
+@pytest.mark.parametrize("which", ["paper_run", "released_run"])
+def test_the_engine_translates_as_we_do(
+    which: str, tiny_corpus: Corpus, ctranslate2: Any, monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run: Run = request.getfixturevalue(which)
+    corpus, beam = (tiny_corpus, 4) if which == "paper_run" else (two_ways(tiny_corpus), 1)
+    model = run.translator(engine="ctranslate2")
+    assert isinstance(model, CTranslate2)
+    same = total = 0
+    for pair in run.pairs:
+        lines = ["", *(src for src, _ in (*corpus.test[pair], *corpus.valid[pair], *corpus.train[pair]))]
+        ours, theirs = run.translate(lines, pair, beam=beam), run.translate(lines, pair, beam=beam, model=model)
+        assert ours[0] == theirs[0] == ""
+        same, total = same + sum(a == b for a, b in zip(ours, theirs, strict=True)), total + len(lines)
+    print(same, total)
+    assert same == total
 
 
 def test_a_tokenizer_per_language_is_refused_for_transformers(released_run: Run, tmp_path: Path) -> None:
