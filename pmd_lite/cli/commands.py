@@ -115,7 +115,8 @@ def import_(
     """Convert a Marian checkpoint of Hugging Face (an opus-mt) into a start for `train --init`.
 
     Args:
-        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        source: directory of the checkpoint (config.json, its weights, vocab.json, source.spm, target.spm), or its name
+            on the hub, such as Helsinki-NLP/opus-mt-fr-en: read from huggingface_hub's cache, else downloaded.
         out: new directory.
         pairs: the pairs of your corpus, such as fr-en de-en.
         codes: the checkpoint's names of target languages, if the pairs have other names, such as fr=fra.
@@ -267,7 +268,8 @@ def compare(
     corpus: Annotated[str, arg(aliases=["-c"])] = "longtail", preset: Annotated[str, arg(aliases=["-p"])] = "toy",
     seeds: tuple[int, ...] = (1, 2, 3), out: Path = Path("runs/compare"),
     equal: Literal["tokens", "compute"] = "tokens", reference: str = "", workers: int | None = None,
-    strict: bool = True, init: Path | None = None, settings: Annotated[tuple[str, ...], arg(name="set")] = (),
+    strict: bool = True, init: Path | None = None, metrics: tuple[Metric, ...] = ("bleu", "chrf"),
+    settings: Annotated[tuple[str, ...], arg(name="set")] = (),
 ) -> None:  # fmt: skip
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
 
@@ -285,12 +287,14 @@ def compare(
         workers: processes at the same time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
         init: a run, an export or a checkpoint of `import` that all runs start from.
+        metrics: tables have BLEU and chrF; if ter is named, TER too, which takes minutes.
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
     """
     from pmd_lite.comparing.compare import compare as run
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
-                workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
+                workers=workers, corpus_options={"strict": strict}, init=init, metrics=metrics,
+                **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
     print("\n".join(found.notes))
     print()

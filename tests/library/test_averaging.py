@@ -55,7 +55,7 @@ def test_the_mean_of_the_last_evaluations_is_a_run(
     assert mean.finished["reason"] == "mean of the weights after updates 9, 12"
     assert train(corpus, out, keep_last=3).path == out, "a finished run: nothing trains in it"
     assert "checkpoint" in {path.name for path in out.iterdir()} and not (out / "metrics.jsonl").exists()
-    with pytest.raises(UserError, match="last=4: .* keeps the weights of 3 evaluations"):
+    with pytest.raises(UserError, match=r"last=4: .* keeps the weights of 3 evaluations"):
         average(run.path, tmp_path / "other", 4)
     with pytest.raises(UserError, match="exists"):
         average(run.path, out, 2)
