@@ -134,8 +134,8 @@ def _marian_tokenizer(trained: Trained, out: Path) -> str:
         "tokenizer_class": "MarianTokenizer", "source_lang": "", "target_lang": "", "split_special_tokens": True,
         "model_max_length": trained.config.model.max_len - 1,
     })  # fmt: skip
-    return ("The tokenizer is MarianTokenizer: it also makes a tag of `>>LANGUAGE<<` at the beginning of a text, and "
-            "reads the characters U+2581, U+2585 and U+FDD0 otherwise than pmd_lite.")  # fmt: skip
+    return ("The tokenizer is MarianTokenizer: it also takes a tag from the beginning of a text, as it stands in "
+            "vocab.json, and reads the characters U+2581, U+2585 and U+FDD0 otherwise than pmd_lite.")  # fmt: skip
 
 
 def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:

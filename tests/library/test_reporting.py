@@ -202,7 +202,19 @@ def test_a_comparison_shows_ter_where_it_is_asked_for(
     """Of runs that are there too; the least is the best; also from the stored file."""
     write_corpus(tiny_corpus.only(tiny_corpus.pairs[:2]), tmp_path / "texts")
     out = tmp_path / "c"
-    words = ["compare", "tau=1", "-c", str(tmp_path / "texts"), "--seeds", "1", "--workers", "1", "--out", str(out)]
+    words = [
+        "compare",
+        "--methods",
+        "tau=1",
+        "-c",
+        str(tmp_path / "texts"),
+        "--seeds",
+        "1",
+        "--workers",
+        "1",
+        "--out",
+        str(out),
+    ]
     asked = [*words, "--set", *(f"{name}={value}" for name, value in TINY.items())]
     assert main(asked) == 0
     assert "TER" not in capsys.readouterr().out
