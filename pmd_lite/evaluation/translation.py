@@ -33,11 +33,8 @@ class Engine(ABC):
     """Longest sequence in tokens."""
 
     @abstractmethod
-    def find(
-        self, sources: Sequence[Sequence[int]], *, beam: int, max_len: int, length_penalty: float,
-        prefix: Sequence[int], banned: Sequence[int],
-    ) -> list[Hypothesis]:  # fmt: skip
-        """The best hypothesis for each sentence. Options: those of `beam_search`."""
+    def find(self, sources: Sequence[Sequence[int]], **options: Any) -> list[Hypothesis]:
+        """The best hypothesis for each sentence. Options: beam, max_len, length_penalty, prefix, banned."""
 
 
 def translate_ids(

@@ -59,18 +59,17 @@ class CTranslate2(Engine):
                 compute_type="float32", inter_threads=1, intra_threads=torch.get_num_threads(),
             )  # fmt: skip
 
-    def find(
-        self, sources: Sequence[Sequence[int]], *, beam: int, max_len: int, length_penalty: float,
-        prefix: Sequence[int], banned: Sequence[int],
-    ) -> list[Hypothesis]:  # fmt: skip
-        """The best hypothesis for each sentence."""
+    def find(self, sources: Sequence[Sequence[int]], **options: Any) -> list[Hypothesis]:
+        """See `Engine.find`."""
+        prefix, max_len, never = options["prefix"], options["max_len"], (PAD, BOS, *options["banned"])
         found = self._translator.translate_batch(
             [list(map(str, ids)) for ids in sources], target_prefix=[list(map(str, prefix))] * len(sources),
-            beam_size=beam, length_penalty=length_penalty, max_decoding_length=max_len + 1 + len(prefix),
-            min_decoding_length=0, suppress_sequences=[[str(i)] for i in (PAD, BOS, *banned)], return_scores=True,
+            beam_size=options["beam"], length_penalty=options["length_penalty"], min_decoding_length=0,
+            max_decoding_length=max_len + 1 + len(prefix), suppress_sequences=[[str(i)] for i in never],
+            return_scores=True,
         )  # fmt: skip
-        return [Hypothesis([int(name) for name in result.hypotheses[0][len(prefix) :]][:max_len], result.scores[0])
-                for result in found]  # fmt: skip
+        tokens = [[int(name) for name in result.hypotheses[0][len(prefix) :][:max_len]] for result in found]
+        return [Hypothesis(ids, result.scores[0]) for ids, result in zip(tokens, found, strict=True)]
 
 
 def in_ctranslate2(model: Transformer) -> Transformer | CTranslate2:
