@@ -3,8 +3,9 @@
     python -m benchmarks.joining [--world toy] [--steps 1000] [--seeds 1 2 3] [--method tau=1]
 
 The last pair of an invented world joins a tau=1 model that was trained on the others for as many updates; then all
-pairs are trained, by --method: with tau=1 the new pair, which is the smallest, has few updates of its own. The new model is trained on all pairs from random weights, with the same tokenizer (a nat
-per token means the same only then), learning rates and draws. Each cell is a mean over seeds, with each seed beside it.
+pairs are trained, by --method: with tau=1 the new pair, which is the smallest, has few updates of its own. The new
+model is trained on all pairs from random weights, with the same tokenizer (a nat per token means the same only then),
+learning rates and draws. Each cell is a mean over seeds, with each seed beside it.
 """
 
 from __future__ import annotations

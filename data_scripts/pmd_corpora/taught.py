@@ -33,7 +33,7 @@ class Teacher:
     """A sequence-to-sequence model of transformers that translates between languages, on a GPU if there is one."""
 
     def __init__(self, name: str, codes: Mapping[str, str], beam: int):
-        """codes: the teacher's name of each language. Raises UserError if it cannot be loaded or lacks one of them."""
+        """codes: the teacher's name of every language. Raises UserError if it cannot be loaded or lacks one of them."""
         transformers = optional("transformers")
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name)
@@ -47,14 +47,11 @@ class Teacher:
         for language in codes:
             self._id(language)
 
-    def _code(self, language: str) -> str:
-        return self.codes.get(language, language)
-
     def _id(self, language: str) -> int | None:
         """The token that a translation into this language begins with; None for a model of one target."""
         if not self.multilingual:
             return None
-        code = self._code(language)
+        code = self.codes[language]
         known: dict[str, int] = getattr(self.tokenizer, "lang_code_to_id", {})  # M2M-100 writes its code as __fr__
         found = known.get(code, self.tokenizer.convert_tokens_to_ids(code))
         if found in (None, self.tokenizer.unk_token_id):
@@ -67,9 +64,9 @@ class Teacher:
         """Translations of sentences of one pair, each on one line."""
         src, trg = split_pair(pair)
         if self.multilingual:
-            self.tokenizer.src_lang = self._code(src)
-        elif trg in self.codes:  # an opus-mt with several targets
-            texts = [f">>{self._code(trg)}<< {text}" for text in texts]
+            self.tokenizer.src_lang = self.codes[src]
+        elif (tag := f">>{self.codes[trg]}<<") in self.tokenizer.get_vocab():  # an opus-mt with several targets
+            texts = [f"{tag} {text}" for text in texts]
         batch = self.tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True).to(self.model.device)
         found = self.model.generate(
             **batch, num_beams=self.beam, do_sample=False, forced_bos_token_id=self._id(trg),
@@ -93,8 +90,11 @@ def build(
     Raises UserError if the corpus is unsound, or if the teacher cannot be loaded or lacks a language.
     """
     given, out = load_corpus(corpus), Path(out).expanduser()
-    machine = Teacher(teacher, codes or {}, beam)
-    about = sha256(repr([teacher, sorted((codes or {}).items()), beam, given.fingerprint]).encode()).hexdigest()[:12]
+    if unknown := sorted(set(codes or {}) - set(given.languages)):
+        raise UserError(f"codes for {', '.join(unknown)}, but the corpus has {', '.join(given.languages)}")
+    names = {language: (codes or {}).get(language, language) for language in given.languages}
+    machine = Teacher(teacher, names, beam)
+    about = sha256(repr([teacher, sorted(names.items()), beam, given.fingerprint]).encode()).hexdigest()[:12]
     work, texts, empty = out.with_name(f"{out.name}.work") / about, {}, 0
     for pair in given.pairs:
         split = {name: list(getattr(given, name)[pair]) for name in SPLITS}

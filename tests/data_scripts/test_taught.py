@@ -103,7 +103,9 @@ def test_an_interrupted_teacher_goes_on(
 
 def test_what_cannot_teach_is_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no language 'fra_Latn' for fra. Give its name of it: --codes fra="):
-        build(tmp_path / "out", place / "corpus", teacher=str(place / "teacher"), codes={"fra": "fra_Latn"})
+        build(tmp_path / "out", place / "corpus", teacher=str(place / "teacher"), codes={**CODES, "fra": "fra_Latn"})
+    with pytest.raises(UserError, match="codes for fr, but the corpus has deu, eng, fra"):
+        build(tmp_path / "out", place / "corpus", teacher=str(place / "teacher"), codes={**CODES, "fr": "fr"})
     with pytest.raises(UserError, match="transformers cannot load this teacher"):
         build(tmp_path / "out", place / "corpus", teacher=str(place / "corpus"))
     assert not (tmp_path / "out").exists()
