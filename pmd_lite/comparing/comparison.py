@@ -155,7 +155,7 @@ class Comparison:
             row += [_spread([fmean(values.values()) for values in system[of]]) for of in self._beside]
             row += ["-" if math.isnan(x := fmean(of[axis] for of in losses)) else f"{x:.2f}" for axis in (1, 0)]
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
-        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *map(METRICS.get, self._beside),
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(METRICS[of] for of in self._beside),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
         best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
         return Table(columns, rows, best={**best, "TER": "min"}, digits=1, caption=self._caption())

@@ -110,7 +110,7 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
         steps, p = system.runs[0].curve("p", system.student)
         rows.append({
             "label": system.label, "method": system.entry.text,
-            **{of: [run.measured(of, system.student) for run in system.runs] for of in counted},
+            **{str(of): [run.measured(of, system.student) for run in system.runs] for of in counted},
             "dev_loss": [run.best_dev_loss(system.student) for run in system.runs],
             "differences": differences.of(system), "steps": steps, "p": p,
         })  # fmt: skip
