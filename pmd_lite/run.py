@@ -251,8 +251,7 @@ class Run:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
             metrics: BLEU and chrF are always counted; "ter" adds TER, which is slow.
             ensemble, engine: see `translator`. With an ensemble, scores.json stays as it is.
-        Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
-        Raises: UserError on another corpus.
+        Returns: see `Scores`. Raises: UserError on another corpus.
         """
         self.check_corpus(corpus)
         names = ["ensemble"] if ensemble else [self._name(student) for student in range(len(self.labels))]
@@ -261,7 +260,9 @@ class Run:
             for pair in self.pairs:
                 lines = self.translate([src for src, _ in getattr(corpus, split)[pair]], pair, beam=beam, model=model)
                 translation.write_lines(self.path / "translations" / f"{split}.{name}.{pair}.txt", lines)
-        return self._score(corpus, split, beam or self.config.train.beam, tokenize or self.tokenize, names, metrics)
+        about = {"beam": beam or self.config.train.beam, "tokenize": tokenize or self.tokenize}
+        about["engine"] = "ctranslate2" if isinstance(model, Engine) else "ours"  # which one was used
+        return self._score(corpus, split, about, names, metrics)
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
         """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
@@ -269,8 +270,8 @@ class Run:
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self.check_corpus(corpus)
-        beam, names = self._scored.get("beam", self.config.train.beam), list(self.scores)
-        return self._score(corpus, "test", beam, tokenize or self.tokenize, names, metrics)
+        about = {**self._scored, "tokenize": tokenize or self.tokenize}
+        return self._score(corpus, "test", about, list(self.scores), metrics)
 
     def check_corpus(self, corpus: Corpus) -> None:
         """Raises UserError unless this run was trained on these texts."""
@@ -279,14 +280,13 @@ class Run:
                             "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
     def _score(
-        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, names: Sequence[str],
+        self, corpus: Corpus, split: Literal["valid", "test"], about: dict[str, Any], names: Sequence[str],
         metrics: Sequence[Metric],
     ) -> Scores:  # fmt: skip
-        texts = getattr(corpus, split)
-        scores = translation.score_files(self.path / "translations", split, texts, names, tokenize, metrics)
+        texts, folder = getattr(corpus, split), self.path / "translations"
+        scores = translation.score_files(folder, split, texts, names, about["tokenize"], metrics)
         if split == "test" and names != ["ensemble"]:
-            about = {"beam": beam, "tokenize": tokenize, "scores": scores}
-            write_json(self.path / "scores.json", self.dir.sealed(about))
+            write_json(self.path / "scores.json", self.dir.sealed({**about, "scores": scores}))
         return scores
 
     def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:

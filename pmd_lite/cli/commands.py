@@ -150,14 +150,8 @@ def evaluate(
     """
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
-    known = (
-        beam is None
-        and engine == "ours"
-        and not ensemble
-        and split == "test"
-        and (trained.path / "scores.json").exists()
-    )
-    if known and (tokenize or "ter" in metrics):
+    anew = beam is not None or engine != "ours" or ensemble or split != "test"
+    if not anew and (trained.path / "scores.json").exists() and (tokenize or "ter" in metrics):
         scores = trained.rescore(text, tokenize, metrics)
     else:
         scores = trained.evaluate(text, split, beam, tokenize, metrics, ensemble, engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+import json
 import re
 import sys
 from dataclasses import asdict, replace
@@ -408,6 +409,18 @@ def test_an_answer_comes_before_the_next_sentence(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\xe9\n")))
     assert arguments.main(["translate", str(paper_run.path), "--pair", "fra-eng"]) == 2
     assert "standard input:3: byte 1 of the line, 0xe9, is not UTF-8" in capsys.readouterr().err
+
+
+def test_scores_say_which_engine_translated(
+    released_run: Run, tiny_corpus: Corpus, ctranslate2: Any, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: two_ways(tiny_corpus))
+    other = "ctranslate2"
+    asked = (([], "ours"), (["--engine", other], other), (["--metrics", "ter"], other), (["--beam", "1"], "ours"))
+    for words, engine in asked:
+        assert arguments.main(["evaluate", str(released_run.path), *words]) == 0
+        assert json.loads((released_run.path / "scores.json").read_text(encoding="utf-8"))["engine"] == engine
 
 
 @pytest.fixture(scope="module")
