@@ -6,13 +6,13 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
-from pmd_lite.config import BEAM, Tokenize, check_number
+from pmd_lite.config import BEAM, EngineName, Metric, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_json
@@ -20,14 +20,15 @@ from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation import translation
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Metric, Scores, read_scores, without_bleu
+from pmd_lite.evaluation.scoring import Scores, read_scores, without_bleu
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import Engine, EngineName, read_translations
+from pmd_lite.evaluation.translation import Engine, read_translations
 from pmd_lite.exchange.ctranslate2 import in_ctranslate2
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
-from pmd_lite.model import Ensemble, Transformer
+from pmd_lite.model import Transformer
 from pmd_lite.training.dev import kept_line
+from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.opening import own_tokenizer
 from pmd_lite.training.progress import describe_passes
@@ -177,13 +178,7 @@ class Run:
 
         Raises UserError for a run that has another tokenizer or lacks a pair of this one.
         """
-        runs = {run.path.resolve(): run for run in (self, *(x if isinstance(x, Run) else Run(x) for x in others))}
-        for run in runs.values():
-            if run.tokenizer.fingerprint != self.tokenizer.fingerprint or not set(self.pairs) <= set(run.pairs):
-                raise UserError(f"{run.path} and {self.path} cannot translate together: they need one tokenizer and "
-                                "the same pairs. Train both with the same tokenizer=")  # fmt: skip
-        models = [run.model(i).to(self._device) for run in runs.values() for i in range(len(run.labels))]
-        return cast(Transformer, Ensemble(models).eval())  # it has the methods that translation calls
+        return translation.ensemble_of([self, *(x if isinstance(x, Run) else Run(x) for x in others)])
 
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
@@ -245,7 +240,8 @@ class Run:
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
         Sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt) go beside the translations
-        (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line.
+        (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line. Inside `train`, the processes of a
+        run share the students and pairs.
 
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
@@ -254,15 +250,20 @@ class Run:
         Returns: see `Scores`. Raises: UserError on another corpus.
         """
         self.check_corpus(corpus)
-        names = ["ensemble"] if ensemble else [self._name(student) for student in range(len(self.labels))]
-        for student, name in enumerate(names):
-            model = self.translator(student, ensemble, engine)
-            for pair in self.pairs:
-                lines = self.translate([src for src, _ in getattr(corpus, split)[pair]], pair, beam=beam, model=model)
-                translation.write_lines(self.path / "translations" / f"{split}.{name}.{pair}.txt", lines)
-        about = {"beam": beam or self.config.train.beam, "tokenize": tokenize or self.tokenize}
-        about["engine"] = "ctranslate2" if isinstance(model, Engine) else "ours"  # which one was used
-        return self._score(corpus, split, about, names, metrics)
+        names = ["ensemble"] if ensemble else [f"model_{student + 1}" for student in range(len(self.labels))]
+        model = cache(lambda student: self.translator(student, ensemble, engine))
+        tasks, group, mine = [(i, pair) for i in range(len(names)) for pair in self.pairs], current(), []
+        for i, pair in (tasks[number] for number in group.mine(len(tasks))):
+            lines = self.translate([src for src, _ in getattr(corpus, split)[pair]], pair, beam=beam, model=model(i))
+            mine.append((f"{split}.{names[i]}.{pair}", lines))
+        group.barrier("the other processes of this run, which translate")
+        for name, lines in (one for share in group.gathered(mine) for one in share if not group.rank):
+            translation.write_lines(self.path / "translations" / f"{name}.txt", lines)
+        used = engine if engine == "ours" or isinstance(model(0), Engine) else "ours"
+        about = {"beam": beam or self.config.train.beam, "engine": used, "tokenize": tokenize or self.tokenize}
+        scores = {} if group.rank else self._score(corpus, split, about, names, metrics)
+        group.barrier("process 0 of this run, which scores")
+        return cast(Scores, group.gathered(scores)[0])
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
         """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
@@ -270,8 +271,8 @@ class Run:
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self.check_corpus(corpus)
-        about = {**self._scored, "tokenize": tokenize or self.tokenize}
-        return self._score(corpus, "test", about, list(self.scores), metrics)
+        told = {**self._scored, "tokenize": tokenize or self.tokenize}
+        return self._score(corpus, "test", told, list(self.scores), metrics)
 
     def check_corpus(self, corpus: Corpus) -> None:
         """Raises UserError unless this run was trained on these texts."""
@@ -280,9 +281,8 @@ class Run:
                             "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
     def _score(
-        self, corpus: Corpus, split: Literal["valid", "test"], about: dict[str, Any], names: Sequence[str],
-        metrics: Sequence[Metric],
-    ) -> Scores:  # fmt: skip
+        self, corpus: Corpus, split: str, about: dict[str, Any], names: Sequence[str], metrics: Sequence[Metric]
+    ) -> Scores:
         texts, folder = getattr(corpus, split), self.path / "translations"
         scores = translation.score_files(folder, split, texts, names, about["tokenize"], metrics)
         if split == "test" and names != ["ensemble"]:

@@ -12,14 +12,13 @@ from pmd_lite.api import load_corpus
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import Entry, parse_entry
 from pmd_lite.comparing.summary import finished_run
-from pmd_lite.config import Config, check_number, configured
+from pmd_lite.config import Config, Metric, check_number, configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.disk import place, write_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import Metric
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.exchange.start import start_from

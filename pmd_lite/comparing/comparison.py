@@ -9,10 +9,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pmd_lite.comparing.summary import BASELINE, summarise
+from pmd_lite.config import Metric
 from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
-from pmd_lite.evaluation.scoring import METRICS, Metric
+from pmd_lite.evaluation.scoring import METRICS
 from pmd_lite.evaluation.significance import LEVEL
 from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES

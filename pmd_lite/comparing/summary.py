@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from pmd_lite.api import load_corpus
 from pmd_lite.comparing.entries import Entry, parse_entry
-from pmd_lite.config import Tokenize
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import Metric, one_line, said_beside, tokenizers_used
+from pmd_lite.evaluation.scoring import one_line, said_beside, tokenizers_used
 from pmd_lite.evaluation.significance import SentenceStats, paired_bootstrap, sentence_stats
 from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run

@@ -11,10 +11,13 @@ from pmd_lite.config.sections import (
     Config,
     DecideBy,
     DistillConfig,
+    EngineName,
     Fidelity,
     FidelityBundle,
+    Metric,
     ModelConfig,
     OptimConfig,
+    Show,
     StepSize,
     Tokenize,
     TokenizerConfig,
@@ -23,6 +26,7 @@ from pmd_lite.config.sections import (
 
 __all__ = [
     "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DecideBy", "DistillConfig",
-    "Fidelity", "FidelityBundle", "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig",
-    "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured", "preset",
+    "EngineName", "Fidelity", "FidelityBundle", "Metric", "ModelConfig", "OptimConfig", "SamplingConfig", "Show",
+    "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number",
+    "configured", "preset",
 ]  # fmt: skip

@@ -5,25 +5,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import torch
 
-from pmd_lite.config import Tokenize
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.data.corpus import ParallelText
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.disk import content, write_atomic
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import Metric, Scores, one_line, score_pair
+from pmd_lite.evaluation.scoring import Scores, one_line, score_pair
 from pmd_lite.model.decoding import Hypothesis, translate_batch
+from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
 """Width of a bucket of source lengths, in tokens."""
-
-
-EngineName = Literal["ours", "ctranslate2"]
 
 
 class Engine(ABC):
@@ -60,7 +58,7 @@ def translate_texts(
 ) -> list[str]:
     """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
     rows = [i for i, text in enumerate(texts) if not is_blank(text)]
-    sources = [tokenizer.encode_src(texts[i].strip(), pair) for i in rows]
+    sources = tokenizer.encode([texts[i].strip() for i in rows], pair, "src")
     out = [""] * len(texts)
     for i, text in zip(rows, translate_ids(model, sources, pair, tokenizer, **options), strict=True):
         out[i] = text
@@ -98,6 +96,20 @@ def score_files(
             hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
             of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
     return scores
+
+
+def ensemble_of(runs: Sequence[Any]) -> Transformer:
+    """All students of several runs as one model, see `Run.ensemble`."""
+    first, *_ = different = list({run.path.resolve(): run for run in runs}.values())
+    for run in different:
+        if run.tokenizer.fingerprint != first.tokenizer.fingerprint or not set(first.pairs) <= set(run.pairs):
+            raise UserError(f"{run.path} and {first.path} cannot translate together: they need one tokenizer and the "
+                            "same pairs. Train both with the same tokenizer=")  # fmt: skip
+    models = [run.model(i) for run in different for i in range(len(run.labels))]
+    device = next(models[0].parameters()).device
+    return cast(
+        Transformer, Ensemble([model.to(device) for model in models]).eval()
+    )  # translation calls the same methods
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:

@@ -3,13 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, TextIO
+from typing import TextIO
 
 from tqdm.auto import tqdm  # in a notebook a widget
 
+from pmd_lite.config import Show
 from pmd_lite.interfaces import Clock
-
-Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 
 
 def in_notebook() -> bool:
