@@ -244,8 +244,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "export": commands.export, "import": commands.import_, "show": commands.show, "data": corpora.listed,
-            "methods": commands.methods, "compare": commands.compare, "lessons": lessons,
+            "export": commands.export, "average": commands.average, "import": commands.import_, "show": commands.show,
+            "data": corpora.listed, "methods": commands.methods, "compare": commands.compare, "lessons": lessons,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -234,6 +234,7 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
     disk = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
+        **({"last weights": float(students * size * FLOAT * config.train.keep_last)} if config.train.keep_last else {}),
         # those of each student, and for each pair a file of sources and a file of references
         "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),

@@ -2,7 +2,7 @@
 
     config.json      corpus, method and configuration; written once
     metrics.jsonl    one line per student and evaluation, one per search
-    checkpoint/      step-NNNNNNNN/ (the latest), LATEST (its name), best/model_i.safetensors
+    checkpoint/      step-NNNNNNNN/ (the latest), LATEST (its name), best/model_i.safetensors, last/ (see averaging.py)
     tokenizer/       so that the run translates without its corpus
     translations/, scores.json   written when the run is finished
 
@@ -50,8 +50,8 @@ PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "t
 _EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
           "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
 _END = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}, "sum": str}
-_NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
-"""Fields of `train` that say where a run is made and how it translates, not what it learns."""
+_NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize", "keep_last"}
+"""Fields of `train` that say where a run is made, what it keeps and how it translates, not what it learns."""
 LENGTH = ("steps", "epochs", "max_steps", "patience")
 """Fields of `train` that say when a run ends. Those that a run was prolonged to are "prolonged" in config.json."""
 
@@ -206,13 +206,13 @@ class RunDir:
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
         """A student's best weights so far, those of `step`."""
         if self.writes:
-            save, about = functools.partial(save_weights, model), self._about(student, step)
+            save, about = functools.partial(save_weights, model), self.about(student, step)
             write_atomic(self._best_file(student), lambda p: self._best.update({student: save(p, **about)}))
 
     def _best_file(self, student: int) -> Path:
         return self.checkpoints / "best" / f"model_{student + 1}.safetensors"
 
-    def _about(self, student: int, step: int | str) -> dict[str, str]:
+    def about(self, student: int, step: int | str) -> dict[str, str]:
         """What a file of weights says about itself."""
         return {"run": self.identity, "student": str(student + 1), "step": str(step)}
 
@@ -244,7 +244,7 @@ class RunDir:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         sums = [
-            save_weights(model, folder / f"model_{i + 1}.safetensors", **self._about(i, state["step"]))
+            save_weights(model, folder / f"model_{i + 1}.safetensors", **self.about(i, state["step"]))
             for i, model in enumerate(models)
         ]
         state = {**state, "ties": self._ties(sums, self._best, state)}
@@ -318,7 +318,7 @@ class RunDir:
         for i, about in best.items():
             # A kill after save_best leaves weights newer than the checkpoint, which training then makes again.
             step = about.get("step", "0")
-            if int(step) > state["step"] and about == {SUM: about[SUM], **self._about(i, step)}:
+            if int(step) > state["step"] and about == {SUM: about[SUM], **self.about(i, step)}:
                 sums[i] = ties[f"checkpoint/best/model_{i + 1}.safetensors"]
         present = self._ties(models, sums, state)
         strange = [file for file in present if present[file] != ties[file]]
@@ -331,15 +331,15 @@ class RunDir:
             with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
 
-    def load_weights(self, student: int, which: str = "best") -> dict[str, Tensor]:
-        """A student's "best" or "latest" weights. Raises UserError when they are absent or damaged."""
+    def load_weights(self, student: int, which: str | Path = "best") -> dict[str, Tensor]:
+        """A student's "best" or "latest" weights, or those of a file. UserError when they are absent or damaged."""
         folder = self.checkpoints / ("best" if which == "best" else self._latest() or "none")
-        file = folder / f"model_{student + 1}.safetensors"
+        file = which if isinstance(which, Path) else folder / f"model_{student + 1}.safetensors"
         if not file.exists():
             raise UserError(f"{file}: no weights yet; train this run first")
         try:
             weights, about = read_weights(file)
-            if about != {**about, **self._about(student, about.get("step", ""))}:
+            if about != {**about, **self.about(student, about.get("step", ""))}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
             what = f"{file}: these weights are damaged ({reason(error)}). Copy it back from a backup, or train anew"

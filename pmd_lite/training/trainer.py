@@ -15,6 +15,7 @@ from pmd_lite.config import Config, Show
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.interfaces import Clock, Events, MakeDistiller, OnEvent, Sampler
+from pmd_lite.training.averaging import keep
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
@@ -178,6 +179,7 @@ class Trainer(Algorithm1):
             self.rundir.save_best(student.index, student.learner.model.state_dict(), self.clock.step)
         else:
             student.stale += 1
+        keep(self.rundir, student.index, student.learner.model, self.clock.step, self.config.train.keep_last)
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
         # None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16
         means = (student.sums.cpu().double() / student.tokens[:, None]).T.tolist()
