@@ -79,7 +79,7 @@ def group_table(known: Mapping[str, System], sizes: Mapping[str, int], columns: 
             cells += [mean_spread(values) for values in groups_of(system, VALUES[name], sizes)]
         rows.append(cells)
     names = [f"{name} {group}" for name in columns for group in ("HRL", "LRL")]
-    return Table(["system", "seeds", *names], rows, best=None, digits=2)
+    return Table(["system", "seeds", *names], rows, digits=2)
 
 
 def pair_table(known: Mapping[str, System], sizes: Mapping[str, int], name: str) -> Table:
@@ -88,7 +88,7 @@ def pair_table(known: Mapping[str, System], sizes: Mapping[str, int], name: str)
         [s.label, *(mean_spread([VALUES[name](one["pairs"][pair]) for one in s.seeds.values()]) for pair in sizes)]
         for s in known.values()
     ]
-    return Table([name, *sizes], rows, best=None, digits=2)
+    return Table([name, *sizes], rows, digits=2)
 
 
 def difference(base: System, other: System, pairs: Sequence[str]) -> Difference:
@@ -137,7 +137,7 @@ def difference_table(known: Mapping[str, System], sizes: Mapping[str, int], base
                     cells.append(f"{found.delta:+.2f} [{found.low:+.2f}, {found.high:+.2f}] {found.mark}".rstrip())
             rows.append(cells)
     columns = ["system", "against", "BLEU HRL", "BLEU LRL", "chrF HRL", "chrF LRL"]
-    return Table(columns, rows, best=None, caption="Differences with 95 % intervals; ▲ or ▼ where p < 0.05")
+    return Table(columns, rows, caption="Differences with 95 % intervals; ▲ or ▼ where p < 0.05")
 
 
 def write_report(study: str, kept: Path, out: Path) -> list[Path]:

@@ -493,7 +493,7 @@ rows = []
 for pair, n in vanilla.sizes.items():
     bleu, loss = ([of(run)[pair] for run in (single, vanilla)] for of in (pmd.Run.bleu, pmd.Run.best_dev_loss))
     rows.append([pair, n, bleu[1] - bleu[0], loss[1] - loss[0]])
-Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"], rows, best=None, digits=2)
+Table(["model_1 minus its twin", "training sentences", "BLEU", "dev loss, nats"], rows, digits=2)
 
 # %% [markdown]
 # **What to notice.** The twins become different once distillation has begun and not before: distillation alone causes what
@@ -534,7 +534,7 @@ eps, vocab = vanilla.config.optim.label_smoothing, vanilla.tokenizer.vocab_size
 reference = torch.tensor([1 - eps] + [eps / (vocab - 1)] * (vocab - 1))
 floor = -(reference * reference.log()).sum()
 print(f"the lowest possible L_ce, the entropy of the smoothed reference: {floor:.2f}")
-Table(["pair", "training sentences", "L_ce", "L_kd"], rows, best=None, digits=2)
+Table(["pair", "training sentences", "L_ce", "L_kd"], rows, digits=2)
 
 # %% [markdown]
 # **What to notice.** Which of the two is smaller? If it is $\mathcal{L}_{kd}$, this does not mean that the teacher is easier to
@@ -559,7 +559,7 @@ rows = []
 for name in asked:
     samplers = [s if "=" in s else "tau=5" for s in METHODS[name].samplers]
     rows.append([name, " + ".join(samplers), METHODS[name].reported[2]])
-Table(["method", "sampler of each student", "BLEU (model 1/model 2)"], rows, best=None)
+Table(["method", "sampler of each student", "BLEU (model 1/model 2)"], rows)
 
 # %% [markdown]
 # All mutual students are above both single models. Those of vanilla MD are 0.4 to 1.4 BLEU above the single model of their own

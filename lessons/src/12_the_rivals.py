@@ -29,7 +29,7 @@ from pmd_lite.methods import METHODS
 
 # %%
 rows = [[m.name, " + ".join(m.samplers), m.about, m.paper] for m in METHODS.values()]
-Table(["method", "sampler of each student", "in a few words", "from"], rows, best=None)
+Table(["method", "sampler of each student", "in a few words", "from"], rows)
 
 # %% [markdown]
 # Everything below is based on one stored comparison: all twenty methods, three seeds, on the invented world `longtail` of
@@ -387,7 +387,7 @@ copied = {"multidds-s", "multiuat", "ccl-m", "chi-ibr"}  # the rows with a star 
 names = ["tau=1", "tau=5", "multidds-s", "multiuat", "ccl-m", "chi-ibr", "multi-distill", "lssd"]
 names += ["uni-pmd", "bi-pmd", "auto-pmd"]
 rows = [[n, "copied" if n in copied else "own run", *METHODS[n].reported] for n in names]
-Table(["method", "figures", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows, best=None)
+Table(["method", "figures", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows)
 
 # %% [markdown]
 # **What to notice.** Four rows are *copied* from the rivals' own papers, which used other model sizes, learning rates and
@@ -455,7 +455,7 @@ stored.plot_costs()
 # %%
 updates = l12.comparison.equal_compute(stored, ["tau=1", "auto-pmd"])
 chosen = [row for row in updates.rows if row[0] in {*rivals, "uni-pmd", "bi-pmd", "auto-pmd"}]
-Table(updates.columns, chosen, best=None, caption=updates.caption)
+Table(updates.columns, chosen, caption=updates.caption)
 
 # %% [markdown]
 # **What to notice.** The last column says how long a single model could train for the price of one Auto-PMD run. In a world
@@ -474,7 +474,7 @@ rows = [
     ["auto-pmd model_1", 44.17, 79.37, 8.97], ["auto-pmd model_2", 40.69, 66.23, 15.14],
 ]  # fmt: skip
 caption = 'Test BLEU at equal compute, mean of two seeds (docs/log.md, "Rollback or not, at equal compute")'
-Table(["system", "all six", "HRL", "LRL"], rows, best=None, digits=1, caption=caption)
+Table(["system", "all six", "HRL", "LRL"], rows, digits=1, caption=caption)
 
 # %% [markdown]
 # **What to notice.** In this measurement each single model is above the students of both mutual methods in the mean of all six

@@ -81,7 +81,7 @@ rows = []
 for label in ("tau=1", "tau=5"):
     for seed, (low, high) in zip(stored.seeds, stored.points(label)):
         rows.append([label, seed, high, low])
-Table(["system", "seed", "HRL BLEU", "LRL BLEU"], rows, best=None, digits=2)
+Table(["system", "seed", "HRL BLEU", "LRL BLEU"], rows, digits=2)
 
 # %% [markdown]
 # ### Exercise 1: mean_and_spread (3 minutes, difficulty 1)
@@ -194,7 +194,7 @@ for name in (pairs[0], pairs[-1]):
     drawn = np.random.default_rng(0).integers(len(one), size=(1000, len(one)))
     found = l13.checks.gains(one, five, drawn)
     rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), l13.checks.p_value(found)])
-Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, digits=3)
+Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** These p-values are about two *models* and other test sentences. They say nothing about another seed.

@@ -106,7 +106,7 @@ one, three = (temperature_probabilities(list(sizes.values()), tau).tolist() for 
 rows = [[ted8.NAMES[code], code, n, n / 205_640, p, q] for (code, n), p, q in zip(sizes.items(), one, three)]
 rows.append(["all", "", sum(sizes.values()), None, 1.0, 1.0])
 columns = ["language", "code", "training pairs", "of the largest", "P, tau=1", "P, tau=3"]
-Table(columns, rows, best=None, digits=3)
+Table(columns, rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** The tail is short: Bosnian has 1/36 of Korean's sentences, while WMT-6's Turkish has 1/600 of
@@ -137,7 +137,7 @@ for name, config in (("one of 8,000 for all", joint), ("8,000 for each of nine",
     whole, tables = parameters(config, ids), 2 * ids * config.model.d_model
     rows.append([name, ids, whole / 1e6, tables / 1e6, f"{100 * tables / whole:.0f} %"])
 columns = ["vocabulary", "ids at most", "parameters, M", "tables, M", "tables' share"]
-Table(columns, rows, best=None, digits=1)
+Table(columns, rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** With one vocabulary per language, most of the model is tables: one for the encoder, and one that the
@@ -203,7 +203,7 @@ rows = []
 for memory in (16, 24, 80):
     tokens, accumulate = l14.checks.right_fit(memory, fixed + trial, 0.6)
     rows.append([f"{memory} GB", tokens, accumulate, tokens * accumulate])
-Table(["card", "tokens", "accumulate", "an update"], rows, best=None)
+Table(["card", "tokens", "accumulate", "an update"], rows)
 
 # %% [markdown]
 # **What to notice.** The update is the same in every row, and so is the run, up to rounding. Only the speed differs. If you
@@ -342,7 +342,7 @@ for method, plan in plans.items():
     rows.append([method, hours["training"], hours["search"], hours["evaluation"], plan.total_hours,
                  plan.total_hours / plans["tau=1"].total_hours])
 columns = ["hours at the supposed speed", "training", "search", "evaluation", "in all", "tau=1 is 1"]
-Table(columns, rows, best=None, digits=1)
+Table(columns, rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** Two students cost two trainings, plus a teacher's pass for each: 8 passes instead of 3. The search of

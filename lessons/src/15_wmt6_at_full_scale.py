@@ -56,7 +56,7 @@ for method in ("tau=1", "bi-pmd", "auto-pmd", "lssd", "multi-distill"):
     rows.append([method, *(parts[part] for part in ("training", "search", "auxiliary runs")), other.total_hours,
                  pmd.METHODS[method].reported[2], pmd.METHODS[method].reported[3]])
 columns = ["hours at the supposed speed", "training", "search", "auxiliary runs", "in all", "BLEU M2O", "BLEU O2M"]
-Table(columns, rows, best=None, digits=0)
+Table(columns, rows, digits=0)
 
 # %% [markdown]
 # **What to notice.** The BLEU columns are the paper's. LSSD, at half the price of two students, stands between $\tau=1$ and
@@ -191,7 +191,7 @@ l15.checks.my_disk(student).grade(answer, seed=15)
 gb = {what: amount / 1e9 for what, amount in plan.disk.items()}
 rows = [[what, amount] for what, amount in gb.items()]
 rows.append(["if every epoch were kept", plan.work.evaluations * gb["latest checkpoint"]])
-Table(["on disk, GB", "size"], rows, best=None, digits=2)
+Table(["on disk, GB", "size"], rows, digits=2)
 
 # %% [markdown]
 # ## Several GPUs
@@ -277,7 +277,7 @@ for scale in (1, 0.1, 0.01, 0.001):
     small = l15.checks.right_scaled(sizes, scale)
     p = temperature_probabilities(list(small.values()), 1).tolist()
     rows.append([f"--scale {scale:g}", *small.values(), small["fr"] / small["tr"], 100 * p[-1]])
-Table(["pairs", *sizes, "fr / tr", "tr, % of draws at tau=1"], rows, best=None, digits=1)
+Table(["pairs", *sizes, "fr / tr", "tr, % of draws at tau=1"], rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** The ratios between large languages stay, but the ratios to the smallest languages do not. The floor
@@ -368,7 +368,7 @@ before = pmd.estimate(corpus, "auto-pmd", "wmt6", tokens_per_second=25_000, **se
 run = pmd.train(corpus, "auto-pmd", "wmt6", out=place / "auto-pmd", show=show, **settings)
 counted = before.work.cost
 rows = [[what, counted[what] / 1e9, spent / 1e9] for what, spent in run.cost.items() if spent]
-Table(["billion multiply-adds", "counted before", "counted by the run"], rows, best=None, digits=2)
+Table(["billion multiply-adds", "counted before", "counted by the run"], rows, digits=2)
 
 # %% [markdown]
 # **What to notice.** `estimate` moved the clock of the real sampler and distiller from the first update to the last,

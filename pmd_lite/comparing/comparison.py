@@ -13,7 +13,7 @@ from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.significance import LEVEL
-from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES
 from pmd_lite.training.rundir import caution
 
@@ -156,8 +156,7 @@ class Comparison:
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if self._has_chrf else []),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
-        best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
-        return Table(columns, rows, best=best, digits=1, caption=self._caption())
+        return Table(columns, rows, digits=1, caption=self._caption())
 
     @property
     def _has_chrf(self) -> bool:
@@ -201,7 +200,7 @@ class Comparison:
                    "own run, one core, others beside it")  # fmt: skip
         if len(self.compute) < len(rows):
             caption += ". -: counted in another unit by an older version; train anew"
-        return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2,
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2,
                      caption=caption + self.caution)  # fmt: skip
 
     # ---- figures and files

@@ -92,7 +92,7 @@ class Estimate:
         most = amount(sum(self.disk.values()))
         rows.append(["disk at most", most, "", "while a new checkpoint replaces the last one"])
         caption = f"{self.name}, {self.speed.device}"
-        return Table(["part", "estimate", "share", "what it is"], rows, best=None, caption=caption)
+        return Table(["part", "estimate", "share", "what it is"], rows, caption=caption)
 
     def _said(self) -> dict[str, str]:
         """What each part consists of, in words."""

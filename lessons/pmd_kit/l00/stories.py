@@ -87,7 +87,7 @@ class Regimes:
         seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
         caption = f"Test BLEU, dev loss in nats per token; mean and standard deviation over seeds ({seeds})"
-        return Table(columns, rows, best=None, digits=2, caption=caption + self.caution)
+        return Table(columns, rows, digits=2, caption=caption + self.caution)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
         """The frontier of one world, with a cloud of seeds behind each mean."""

@@ -67,7 +67,7 @@ def equal_compute(comparison: Comparison, references: Sequence[str]) -> Table:
     ]
     columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
     caption = f"All made {made:,} updates of each student here. Compute: {comparison.counted}{comparison.caution}"
-    return Table(columns, rows, best=None, caption=caption)
+    return Table(columns, rows, caption=caption)
 
 
 def undominated(comparison: Comparison) -> list[str]:

@@ -50,4 +50,4 @@ class StoredSentences:
             [e["source"], e["reference"], *(e["translations"][label] or "(nothing)" for label in labels)]
             for e in chosen
         ]
-        return Table(["source", "reference", *labels], rows, best=None, caption=f"{pair}, test sentences of Tatoeba")
+        return Table(["source", "reference", *labels], rows, caption=f"{pair}, test sentences of Tatoeba")
