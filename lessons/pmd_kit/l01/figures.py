@@ -94,7 +94,7 @@ def size_scale(corpora: Mapping[str, Mapping[str, int]]) -> ipw.VBox:
 
     return redrawn(
         draw,
-        "Choose a corpus and a scale (Tab; then Space or ← →). Which bars can you still see on the linear one?",
+        "Choose a corpus and a scale (Tab; Space or ← →). Which bars can you still see on the linear one?",
         corpus=chooser(options=list(corpora), description="corpus"),
         scale=chooser(options=["linear", "log"], description="scale"),
     )

@@ -38,7 +38,7 @@ def attention_viewer(views: Mapping[str, View], start: str | None = None) -> ipw
 
     return redrawn(
         draw,
-        "Choose who looks (Tab; then Space or ← →). Rows add up to 1; × is what the mask hides. Untick the mask (Space): "
+        "Choose who looks (Tab; Space or ← →). Rows add up to 1; × is what the mask hides. Untick the mask (Space): "
         "who looks at the pads, or ahead?",
         attention=chooser(options=list(views), value=start or next(iter(views)), description="attention"),
         head=chooser(options=[ALL, *(f"head {i + 1}" for i in range(heads))], description="head"),

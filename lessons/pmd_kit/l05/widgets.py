@@ -35,7 +35,7 @@ def beam_explorer(search: Search, sentences: Sequence[str]) -> ipw.VBox:
 
     return redrawn(
         draw,
-        "Widen the beam (Tab; then Space or ← →) and turn the length penalty: from which value on does another row win?",
+        "Widen the beam (Tab; Space or ← →) and turn the length penalty: from which value on does another row win?",
         sentence=chooser(options=list(sentences), description="sentence"),
         beam=ipw.IntSlider(value=3, min=1, max=8, description="beam", continuous_update=False),
         penalty=ipw.FloatSlider(value=1.0, min=0.0, max=2.0, step=0.1, description="penalty", continuous_update=False),

@@ -42,7 +42,7 @@ def target_slider() -> ipw.VBox:
     """Move alpha and the smoothing, choose a teacher, and watch the target."""
     return redrawn(
         mixture,
-        "Move alpha and eps (Tab; then Space or ← →), choose a teacher. From which alpha on does the target prefer "
+        "Move alpha and eps (Tab; Space or ← →), choose a teacher. From which alpha on does the target prefer "
         "another word than the reference? With which teachers never?",
         teacher=chooser(options=list(TEACHERS), description="teacher"),
         alpha=ipw.FloatSlider(value=0.4, min=0, max=1, step=0.05, description="alpha", continuous_update=False),

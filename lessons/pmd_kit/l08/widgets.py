@@ -12,7 +12,7 @@ def alpha_grid(stored: AlphaGrid) -> ipw.VBox:
     """Choose a strategy and a measure: what each alpha did to each pair, for both students."""
     return redrawn(
         stored.grid,
-        "Choose a strategy and a measure (Tab; then Space or ← →). Is there a column that suits all rows? Does the best "
+        "Choose a strategy and a measure (Tab; Space or ← →). Is there a column that suits all rows? Does the best "
         "column for dev loss agree with that for BLEU?",
         strategy=chooser(
             options=[(name, key) for key, name in STRATEGIES.items()], value="bi-pmd", description="strategy"

@@ -14,7 +14,7 @@ def interaction_picker(stored: StoredSearches) -> ipw.VBox:
     names = [(name, i) for i, name in enumerate(stored.pairs)]
     return redrawn(
         stored.grid,
-        "Choose a search and two pairs (Tab; then Space or ← →). If the assumption holds, every row has one "
+        "Choose a search and two pairs (Tab; Space or ← →). If the assumption holds, every row has one "
         "colour. Which pair changes the loss of which?",
         search=chooser(options=[(stored.name(i), i) for i in range(len(stored.searches))], value=search,
                             description="search"),

@@ -13,7 +13,7 @@ def method_picker(comparison: Comparison, start: str = "tau=1") -> ipw.VBox:
     """Choose a system of a comparison: which pairs it trains when, and where that leads."""
     return redrawn(
         lambda label: card(comparison, label),
-        "Choose a system (Tab; then Space or ← →). The star shows where it ends up among all others; which curves on the "
+        "Choose a system (Tab; Space or ← →). The star shows where it ends up among all others; which curves on the "
         "left lead to the right, which to the top?",
         label=chooser(options=list(comparison.systems), value=start, description="system"),
     )
