@@ -32,7 +32,6 @@ from pmd_lite.run import Run
 study = l13.study.Study.load(Path("results") / "studies" / "real-text")
 print("training sentences:", study.sizes)
 print("high-resource:", study.groups[0], " low-resource:", study.groups[1])
-print({label: f"{len(system.seeds)} seeds" for label, system in study.systems.items()})
 
 # %% [markdown]
 # The study is long: each run takes between ten minutes and an hour of one core. So this notebook opens what was stored of each
@@ -64,7 +63,8 @@ study.convergence()
 # ## What a model says
 #
 # Before you look at any score, read. The following six sentences were written for this lesson, in six languages. No corpus has
-# them. The models that translate them are the two students of one run of this study.
+# them. The model that translates them is a student of one run of this study: Bi-PMD, where each student is taught by the mean of
+# both. You see it a quarter of the way and at the end.
 
 # %%
 read = l13.sentences.Translated.load(Path("results") / "own_sentences.json")
@@ -81,9 +81,8 @@ read.table(4, [early, model_1])
 
 # %% [markdown]
 # **What to notice.** Every table is one sentence, from the largest pair at the top to the smallest at the bottom. How far down can
-# you still recognise the meaning? What do the models say where they do not know a word? The early column is the same student a
-# quarter of the way: what has it learnt by then? (Where a model repeats a sentence of the corpus by heart, a note stands in its
-# place.)
+# you still recognise the meaning? What does the model say where it does not know a word? What had it learnt after 800 updates?
+# (Where it repeats a sentence of the corpus by heart, a note stands in its place.)
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** With 6,000 French pairs, words of the source come back ("brother", "school", "book", "car"), and words that are
@@ -304,7 +303,8 @@ study.bill()
 # %%
 student = "your name"
 made, single, mutual = l13.checks.my_costs(student)
-print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students")
+print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit,")
+print("for both students")
 
 # %% tags=["exercise"]
 updates = None

@@ -90,6 +90,14 @@ def test_what_a_lesson_says_is_so(number: str, words: str, holds: object) -> Non
     assert holds()  # type: ignore[operator]
 
 
+def test_the_words_that_come_back_in_lesson_13_do() -> None:
+    """Its answer names words of the French sentences that the student finds at the end, and two that it does not."""
+    stored = json.loads((LESSONS / "results" / "own_sentences.json").read_text(encoding="utf-8"))["translations"]
+    found = " ".join(stored["bi-pmd model_1 (tau=1)"]["fr-en"])
+    assert all(word in found for word in ("brother", "school", "book", "car"))
+    assert "cheese" not in found and "key" not in found
+
+
 def test_the_moves_of_a_stored_weight_become_smaller() -> None:
     """Lesson 15 asks for it: mu shrinks, so the last moves of the stored run are smaller than the first ones."""
     stored = json.loads((LESSONS / "results/studies/real-text/auto-pmd-seed1.json").read_text(encoding="utf-8"))

@@ -219,7 +219,7 @@ class Study:
     def reading(self, base: str = "") -> str:
         """For each system and group of pairs: better or worse than its twin (or `base`) by the test, or neither."""
         words = {"▲": "better", "▼": "worse", "": "neither"}
-        lines, marked = [], 0
+        lines, marked = [f"against {base}:"] if base else [], 0
         for label, other in self.compared(base):
             said = []
             for name, pairs in zip(("large", "small"), self.groups, strict=True):
@@ -227,7 +227,8 @@ class Study:
                 marked += bool(found.mark)
                 said.append(f"{name} pairs {words[found.mark]} ({found.delta:+.1f})")
             n = len(self.common_seeds(other, label))
-            lines.append(f"{label} against {other}, {n} {'seed' if n == 1 else 'seeds'}: {', '.join(said)}")
-        tests = 2 * len(lines)
+            twin = "" if base else f" against {other}"
+            lines.append(f"{label}{twin}, {n} {'seed' if n == 1 else 'seeds'}: {', '.join(said)}")
+        tests = 2 * len(self.compared(base))
         chance = f"{marked} of {tests} differences in BLEU are marked; about {LEVEL * tests:.1f} would be by chance."
         return "\n".join([*lines, chance])
