@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # every optimiser imports it; imported here, it is there for all forked processes
 
 import pmd_lite as pmd
 from pmd_lite import processes

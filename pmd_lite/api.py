@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.config import Config, Tokenize, configured
+from pmd_lite.config import Config, Metric, Show, configured
 from pmd_lite.config.published import remark
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
@@ -21,7 +21,7 @@ from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.disk import explained, place
 from pmd_lite.errors import UserError, nearest
-from pmd_lite.evaluation.scoring import Metric, is_stale
+from pmd_lite.evaluation.scoring import is_stale
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.exchange.start import start_from
@@ -29,8 +29,7 @@ from pmd_lite.interfaces import OnEvent
 from pmd_lite.methods import Method, decides_by_bleu, get_method, make_distiller, make_samplers
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import Group, current, divided, joined
-from pmd_lite.training.opening import check_tokenizer, open_run, refuse_foreign, run_tokenizer
-from pmd_lite.training.progress import Show
+from pmd_lite.training.opening import check_tokenizer, given_tokenizer, open_run, refuse_foreign, run_tokenizer
 from pmd_lite.training.rundir import FORMAT, RunDir
 from pmd_lite.training.step import check_machine
 from pmd_lite.training.trainer import Trainer
@@ -95,8 +94,8 @@ def train(
         score: translate and score the test sets at the end.
         use: finished runs for a method that learns from other runs (LSMD from an Auto-PMD run, chi-IBR from a tau=1
             run, Multi-Distill from bilingual ones). If it needs more runs, they are trained first, into out/auxiliary.
-        tokenizer: directory of a trained tokenizer to share; by default the run trains its own. A run that began with
-            another tokenizer is refused.
+        tokenizer: directory of a trained tokenizer to share, or a sentencepiece model of your own (FILE.model) for all
+            languages; by default the run trains its own. A run that began with another tokenizer is refused.
         init: models from which the students start, in this run and in its auxiliary runs, with a fresh optimiser: an
             imported checkpoint (`import_marian`), a run or an export for transformers (see `OwnStart`). "RUN:2" is its
             model_2 alone. Its tokenizer and the shape of its network replace those of the configuration; dropout and
@@ -110,10 +109,11 @@ def train(
     corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
     row = get_method(method, samplers)
     config = configured(preset_name, corpus.direction, row.name, overrides)
+    given = given_tokenizer(place(tokenizer), corpus.pairs, config.tokenizer) if tokenizer is not None else None
     start = start_from(init) if init is not None else None
     if start is not None:
         config = start.configure(config, overrides)
-        start.check(corpus.pairs, place(tokenizer) if tokenizer is not None else None)
+        start.check(corpus.pairs, given)
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     plain_name = re.sub(r"[^\w .,=+-]|^\.+", "_", corpus.name)  # a name in a file does not decide where we write
@@ -124,12 +124,12 @@ def train(
             check_machine(config, group, len(row.samplers))  # before a file is written
             if score or decides_by_bleu(row.distiller, config):
                 check_scorers(corpus.pairs, config.train.tokenize)
-        shared = place(tokenizer) if tokenizer is not None else start.path / "tokenizer" if start else None
+        shared = given or (start.tokenizer if start else None)
         with group.first():
             refuse_foreign(path)
             lock.enter_context(rundir.locked())
             config, asked = _divided(rundir, config, group)
-            joins = start is not None and tokenizer is None and not {*corpus.pairs} <= {*start.tokenizer.pairs}
+            joins = start is not None and given is None and not {*corpus.pairs} <= {*start.tokenizer.pairs}
             about = describe(corpus, row, config, start, asked, None if joins else shared)
             only_scores = set() if decides_by_bleu(row.distiller, config) else {"tokenize"}
             open_run(rundir, about, "auto" if group.rank else resume, only_scores)  # rank 0 has just begun it
@@ -140,9 +140,12 @@ def train(
                 rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note, on_event
             )
         run = Run(path)
-        if score and not group.rank:
+        if score:
             _note_changes(corpus)
-            _give_scores(run, corpus, config.train.tokenize, metrics)
+            if not group.of_rank(0, (run.path / "scores.json").exists()):
+                run.evaluate(corpus, tokenize=config.train.tokenize, metrics=metrics)
+            elif not group.rank and is_stale(run.scores, config.train.tokenize, metrics):
+                run.rescore(corpus, config.train.tokenize, metrics)
     return run
 
 
@@ -154,14 +157,6 @@ def _note_changes(corpus: Corpus) -> None:
             "Put that text back: on another one, the run can be neither resumed nor evaluated",
             stacklevel=2,
         )
-
-
-def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize, metrics: Sequence[Metric]) -> None:
-    """Make sure of test scores with this tokenizer: existing ones, or of stored or new translations."""
-    if not (run.path / "scores.json").exists():
-        run.evaluate(corpus, tokenize=tokenize, metrics=metrics)
-    elif is_stale(run.scores, tokenize, metrics):
-        run.rescore(corpus, tokenize, metrics)
 
 
 def run_size() -> Literal["ci", "lesson"]:
@@ -204,8 +199,7 @@ def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict
 
 def _train(
     rundir: RunDir, corpus: Corpus, row: Method, config: Config, show: Show, use: Sequence[str | Path],
-    shared: Path | None, start: Imported | None, joins: bool, note: str,
-    on_event: OnEvent | None,
+    shared: Tokenizer | None, start: Imported | None, joins: bool, note: str, on_event: OnEvent | None,
 ) -> None:  # fmt: skip
     group, begun = current(), Config.from_dict(rundir.config["config"])  # its length is the first that the run had
     with group.first():
@@ -253,7 +247,7 @@ def _redraw(path: Path, show: Show) -> Callable[[], None] | None:
 
 def describe(
     corpus: Corpus, row: Method, config: Config, start: Imported | None = None, asked: dict[str, int] | None = None,
-    tokenizer: Path | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """config.json of a run: what it takes to know whether two runs are the same experiment.
 
@@ -263,5 +257,5 @@ def describe(
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
     whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,
              "config": config.to_dict(), "init": start.description if start else None, "asked": asked,
-             "tokenizer": Tokenizer.load(tokenizer).fingerprint if tokenizer else None}  # fmt: skip
+             "tokenizer": tokenizer.fingerprint if tokenizer else None}  # fmt: skip
     return dict(json.loads(json.dumps(whole)))

@@ -3,6 +3,7 @@
 import difflib
 import re
 import reprlib
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,12 @@ class UserError(Exception):
     The message says what is wrong, where (file:line when there is one) and what to do. The command line prints it
     without a traceback and exits with 2; anything else that escapes is a bug in this library.
     """
+
+
+class Interrupted(UserError):
+    """Ctrl-C or another signal: the state was saved; the message says how to continue. `number`: of the signal."""
+
+    number: int = signal.SIGINT
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

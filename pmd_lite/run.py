@@ -6,26 +6,27 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
-from pmd_lite.config import BEAM, Tokenize, check_number
+from pmd_lite.config import BEAM, Metric, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError, shown
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Metric, Scores, one_line, read_scores, score_pair, without_bleu
+from pmd_lite.evaluation.scoring import Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.evaluation.translation import read_translations, translate_texts
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model import Ensemble, Transformer
 from pmd_lite.training.dev import kept_line
+from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.opening import own_tokenizer
 from pmd_lite.training.progress import describe_passes
@@ -234,6 +235,8 @@ class Run:
         Sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt) go beside the translations
         (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line.
 
+        Inside `train`, the processes of a run share the students and pairs.
+
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
             metrics: BLEU and chrF are always counted; "ter" adds TER, which is slow.
@@ -243,13 +246,19 @@ class Run:
         """
         self.check_corpus(corpus)
         names = ["ensemble"] if ensemble else [self._name(student) for student in range(len(self.labels))]
-        for student, name in enumerate(names):
-            model = self.ensemble(*ensemble) if ensemble else self.model(student)
-            for pair in self.pairs:
-                sources = [src for src, _ in getattr(corpus, split)[pair]]
-                self._write_lines(f"{split}.{name}.{pair}", self.translate(sources, pair, student, beam, model))
-        beam = beam or self.config.train.beam
-        return self._score(corpus, split, beam, tokenize or self.tokenize, names, metrics)
+        model = cache(lambda student: self.ensemble(*ensemble) if ensemble else self.model(student))
+        tasks, group, mine = [(i, pair) for i in range(len(names)) for pair in self.pairs], current(), []
+        for i, pair in (tasks[number] for number in group.mine(len(tasks))):
+            sources = [src for src, _ in getattr(corpus, split)[pair]]
+            mine.append((f"{split}.{names[i]}.{pair}", self.translate(sources, pair, i, beam, model(i))))
+        group.barrier("the other processes of this run, which translate")
+        for name, lines in (one for share in group.gathered(mine) for one in share):
+            if not group.rank:
+                self._write_lines(name, lines)
+        told = (corpus, split, beam or self.config.train.beam, tokenize or self.tokenize, names, metrics)
+        scores = {} if group.rank else self._score(*told)
+        group.barrier("process 0 of this run, which scores")
+        return cast(Scores, group.gathered(scores)[0])
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
         """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.

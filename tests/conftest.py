@@ -18,10 +18,11 @@ from pmd_lite.config import Config, preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
+from pmd_lite.errors import Interrupted
 from pmd_lite.exchange.marian import Imported, import_marian
 from pmd_lite.methods import Resources, get_method, make_distiller, make_samplers
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import Interrupted, Trainer
+from pmd_lite.training.trainer import Trainer
 
 # One thread here and in every process that a test starts: the same bits whatever else the machine is doing, and as many
 # processes at a time as there are cores.
@@ -85,7 +86,7 @@ def forked_processes() -> Iterator[None]:
         if sys.platform != "win32":
             from multiprocessing import forkserver
 
-            forkserver.set_forkserver_preload(["pmd_lite.api", "torch._dynamo"])
+            forkserver.set_forkserver_preload(["pmd_lite.api"])
             forkserver.ensure_running()
             patched.setattr(
                 multiprocessing, "get_context", lambda method=None: real("forkserver" if method == "spawn" else method)

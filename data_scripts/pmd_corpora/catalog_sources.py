@@ -20,8 +20,6 @@ from pathlib import Path, PurePosixPath
 
 from pmd_lite.errors import UserError
 
-REQUIREMENTS = "requirements-realdata.txt"
-
 # Order of WMT-6: head languages first. A locale counts if its name is listed here, in lower case and with "_" for "-".
 LOCALES: dict[str, tuple[str, ...]] = {
     "fr": ("fr", "fr_fr"),
@@ -245,6 +243,4 @@ def _installed(name: str) -> bool:
 def _missing_message(missing: list[Source]) -> str:
     names = ", ".join(source.name for source in missing)
     what = " ".join(source.pin if source.version else source.name for source in missing)
-    if all(source.version and not source.copyleft for source in missing):
-        what = f"-r {REQUIREMENTS}"
     return f"Not installed: {names}. Run `pip install {what} --no-deps` (only their translation files are read)."

@@ -7,18 +7,19 @@ cut to long-tailed training sets like those of WMT-6. The same packages and the 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.catalog_sources import LANGUAGES, Package, choose_sources, read_package
 from pmd_corpora.cleaning import REASONS, clean_pair, paragraphs, sentence_key
 from pmd_corpora.clusters import Cut, Pair, cut_corpus
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
@@ -46,23 +47,26 @@ def build(
     packages: list[str] | None = None,
     include_copyleft: bool = False,
     seed: int = 0,
+    size: Literal["small", "large"] = "large",
     sizes: Mapping[str, int] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Make the corpus directory `out` (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md) and return it.
+    """Real sentences in six languages, from message catalogs of installed packages. No download. Returns `out`.
 
     Args:
+        out: the directory to write (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md).
         packages: names of installed packages to read instead of the default list (catalog_sources.SOURCES).
         include_copyleft: also read packages under the GPL or AGPL; the corpus is then under their terms too.
         seed: decides which lines are held out and which are trained on.
-        sizes: training pairs of each language, and held-out lines; those that are not named are as in LARGE.
+        size: small has 2,400 French pairs, large 7,000, and so on (SMALL, LARGE).
+        sizes: other numbers of training pairs (fr 5000), and of held-out lines (valid 200 test 200).
         overwrite: replace another corpus in `out`. One with the same text is always written anew.
 
     Raises:
         UserError: packages are missing, a catalog is damaged, `out` is unsuitable, sizes are unknown, or there are too
             few sentences.
     """
-    wanted = _checked_sizes(sizes or {})
+    wanted = _checked_sizes({**SIZES[size], **(sizes or {})})
     collected = collect([read for read in _read_all(packages, include_copyleft)])
     _say(f"{sum(map(len, collected.pairs.values())):,} clean pairs; splitting by cluster")
     train = {lang: wanted[lang] for lang in LANGUAGES}
@@ -158,43 +162,6 @@ def attribution(packages: Sequence[Package], used: Mapping[str, Counter[str]], t
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    parser = argparse.ArgumentParser(
-        prog="catalogs6", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument(
-        "--packages", nargs="+", metavar="NAME", help="read these installed packages instead of the default list"
-    )
-    parser.add_argument("--include-copyleft", action="store_true", help="also read packages under the GPL or AGPL")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="which lines are held out, which are trained on (default 0)"
-    )
-    parser.add_argument(
-        "--size",
-        choices=sorted(SIZES),
-        default="large",
-        help=f"small: {SMALL['fr']:,} French pairs; large: {LARGE['fr']:,}",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = parser.parse_args(argv)
-    try:
-        out = build(
-            args.out,
-            packages=args.packages,
-            include_copyleft=args.include_copyleft,
-            seed=args.seed,
-            sizes=SIZES[args.size],
-            overwrite=args.overwrite,
-        )
-    except UserError as error:
-        _say(f"catalogs6: {error}")
-        return 2
-    print(out)
-    return 0
-
-
 def _read_all(names: list[str] | None, include_copyleft: bool) -> list[Package]:
     packages = []
     sources = choose_sources(names, include_copyleft)
@@ -256,6 +223,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
+
+main = partial(script, "catalogs6", build)
 
 if __name__ == "__main__":
     with terminal():

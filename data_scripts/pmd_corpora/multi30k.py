@@ -9,17 +9,17 @@ and numbers. Text is raw, not tokenised. For research only (CC BY-NC-SA 4.0): do
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pmd_corpora.archives import text_lines
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.fetch import Remote, fetch
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.data.text import CONTROL, is_blank
@@ -57,9 +57,10 @@ def build(
     seed: int = 0,
     overwrite: bool = False,
 ) -> Path:
-    """Write the corpus `out` (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md) and return it.
+    """Image captions of Multi30k (fr, de, cs into English); no caption is in two pairs. Returns `out`.
 
     Args:
+        out: the directory to write (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md).
         source: a folder that holds train, val and test_2016_flickr as .en .fr .de .cs, packed (.gz) or not. Without it
             the twelve files (2 MB) are fetched into `downloads/multi30k` beside `out`.
         sizes: training pairs of each language; a language that is not named has those of SIZES.
@@ -150,25 +151,6 @@ def choose(
     return chosen
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="multi30k", description=__doc__, formatter_class=raw)
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--source", type=Path, help="folder with the downloaded files of data/task1/raw")
-    for lang, size in SIZES.items():
-        parser.add_argument(f"--{lang}", type=int, default=size, help=f"training captions (default {size:,})")
-    parser.add_argument("--seed", type=int, default=0, help="which captions go to which pair (default 0)")
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = vars(parser.parse_args(argv))
-    try:
-        print(build(args.pop("out"), sizes={lang: args.pop(lang) for lang in SIZES}, **args))
-    except UserError as error:
-        _say(f"multi30k: {error}")
-        return 2
-    return 0
-
-
 def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     wanted = {lang: sizes.get(lang, size) for lang, size in SIZES.items()}
     wrong = [f"{lang}={size!r}" for lang, size in {**sizes, **wanted}.items()
@@ -193,6 +175,8 @@ def _lines(path: Path) -> list[str]:
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
+
+main = partial(script, "multi30k", build)
 
 if __name__ == "__main__":
     with terminal():

@@ -91,7 +91,7 @@ def read_tmx(path: Path, pairs: Sequence[str] = ()) -> Found:
     texts, notes = {}, []
     for pair in _choose(path, langs, pairs, "-".join(langs) if len(langs) == 2 else None):
         src, trg = pair.split("-")
-        texts[pair], said = _usable(str(path), ((unit.get(src, ""), unit.get(trg, "")) for unit in units))
+        texts[pair], said = usable(str(path), ((unit.get(src, ""), unit.get(trg, "")) for unit in units))
         notes += said
     return texts, notes
 
@@ -120,7 +120,7 @@ def read_moses(path: Path, pairs: Sequence[str] = ()) -> Found:
             with open_member(path, found[0]) as stream:
                 sides.append(list(text_lines(stream, places[-1])))
         _same_length(places, *sides)
-        texts[pair], said = _usable(str(path), zip(map(one_line, sides[0]), map(one_line, sides[1]), strict=True))
+        texts[pair], said = usable(str(path), zip(map(one_line, sides[0]), map(one_line, sides[1]), strict=True))
         notes += said
     return texts, notes
 
@@ -253,11 +253,11 @@ def _choose(path: Path, langs: Sequence[str], pairs: Sequence[str], default: str
         return [named[1]]
     if default:
         return [default]
-    cure = "Say which to read, source first: --pair fr-en. Or name the file for it, like NAME.fr-en" + path.suffix
+    cure = "Say which to read, source first: --pairs fr-en. Or name the file for it, like NAME.fr-en" + path.suffix
     raise UserError(f"{path}: it holds {', '.join(langs) or 'no language'}, so its pair is unknown. {cure}.")
 
 
-def _usable(where: str, rows: Iterable[tuple[str, str]]) -> tuple[Rows, list[str]]:
+def usable(where: str, rows: Iterable[tuple[str, str]]) -> tuple[Rows, list[str]]:
     """The pairs with text on both sides, neither of them too long, and notes with how many were left out."""
     kept: Rows = []
     skipped: Counter[str] = Counter()

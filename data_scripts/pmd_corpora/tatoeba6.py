@@ -18,7 +18,6 @@ counts as two lines. As translations of one English line they are still on the s
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import re
@@ -28,6 +27,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +37,7 @@ from pmd_corpora.clusters import Cut, Pair, cut_corpus
 from pmd_corpora.fetch import Offline, Remote, fetch
 from pmd_corpora.parallel_files import one_line
 from pmd_corpora.tatoeba_files import LANGUAGES, Files
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.errors import UserError
@@ -70,9 +70,10 @@ def build(
     languages: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the corpus `out` (layout of pmd_lite.data.corpus, ATTRIBUTION.md, attributions.txt.gz) and return it.
+    """Everyday sentences of Tatoeba in six languages, with attributions.txt.gz beside them. Returns `out`.
 
     Args:
+        out: the directory to write (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md).
         easy: short lines of common words.
         source: a folder with the files (see the top of this file). Without it, they are fetched into
             `downloads/tatoeba` beside `out`; the English one is the largest.
@@ -197,28 +198,6 @@ def attribution(used: Sequence[Path], folder: Path, table: str) -> str:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="tatoeba6", description=__doc__, formatter_class=raw)
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--easy", action="store_true", help="3 to 8 words, common English")
-    parser.add_argument("--source", type=Path, help="folder with the files (default: they are fetched)")
-    parser.add_argument("--direction", choices=("m2o", "o2m"), default="m2o", help="into or out of English")
-    parser.add_argument(
-        "--languages", nargs="+", choices=tuple(LANGUAGES), metavar="LANG", help="only these of the six"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="which lines are held out, which trained on (default 0)")
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = vars(parser.parse_args(argv))
-    try:
-        print(build(args.pop("out"), **args))
-    except UserError as error:
-        _say(f"tatoeba6: {error}")
-        return 2
-    return 0
-
-
 def _fetch_all(langs: Sequence[str], out: Path) -> Path:
     folder = out.expanduser().resolve().parent / "downloads" / "tatoeba"
     names = ["eng/eng_sentences.tsv.bz2"]
@@ -296,6 +275,8 @@ def _write(corpus: Corpus, out: Path, text: str, credits: bytes, overwrite: bool
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
+
+main = partial(script, "tatoeba6", build)
 
 if __name__ == "__main__":
     with terminal():

@@ -20,18 +20,18 @@ What to know about this text:
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.ted_sources import Cells, download, read_split
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.data.text import CONTROL, is_blank
@@ -90,9 +90,10 @@ def build(
     overwrite: bool = False,
     strict: bool = True,
 ) -> Path:
-    """Write the corpus `out` (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md) and return it.
+    """TED talks: the paper's TED-8-Diverse, or TED-8-Related. Moses-tokenised, as published. Returns `out`.
 
     Args:
+        out: the directory to write (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md).
         which: the eight languages.
         direction: many-to-one (into English) or one-to-many.
         source: files that you have downloaded: the archive, or a folder with its three .tsv files or with .parquet
@@ -193,26 +194,6 @@ def summary(found: Mapping[str, Found], which: str) -> str:
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="ted8", description=__doc__, formatter_class=raw)
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--which", choices=sorted(CODES), default="diverse", help="languages (default diverse)")
-    parser.add_argument("--direction", choices=("m2o", "o2m"), default="m2o", help="into (default) or out of English")
-    parser.add_argument("--source", type=Path, help="downloaded archive, or folder of .tsv or .parquet files")
-    parser.add_argument("--seed", type=int, default=0, help="has no effect: the corpus has splits of its own")
-    parser.add_argument("--no-strict", dest="strict", action="store_false", help="continue if numbers differ")
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = vars(parser.parse_args(argv))
-    try:
-        print(build(args.pop("out"), **args))
-    except UserError as error:
-        _say(f"ted8: {error}")
-        return 2
-    return 0
-
-
 def _is_missing(text: str) -> bool:
     return any(marker in text for marker in _MISSING)
 
@@ -237,6 +218,8 @@ def _turned(rows: Rows, direction: str) -> Rows:
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
+
+main = partial(script, "ted8", build)
 
 if __name__ == "__main__":
     with terminal():

@@ -44,7 +44,7 @@ def download(folder: Path) -> Path:
     except UserError as error:
         if find_spec("pyarrow") is None:
             raise type(error)(
-                f"{error} The copy on the Hugging Face Hub needs pyarrow: pip install -r requirements-download.txt."
+                f'{error} The copy on the Hugging Face Hub needs pyarrow: pip install "pmd_lite[download]".'
             ) from error
         _say(f"{error}\nNext: the copy on the Hugging Face Hub (about 530 MB).")
     for remote in PARQUET:
@@ -114,8 +114,7 @@ def parquet_rows(files: Sequence[Path]) -> Iterator[Cells]:
         from pyarrow import parquet
     except ImportError as error:
         raise UserError(
-            f"{files[0]}: reading it needs pyarrow, which is not installed. Run: pip install -r "
-            "requirements-download.txt"
+            f'{files[0]}: reading it needs pyarrow, which is not installed. Run: pip install "pmd_lite[download]"'
         ) from error
     for file in files:
         try:

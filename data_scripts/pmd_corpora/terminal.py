@@ -1,4 +1,4 @@
-"""What commands print: UTF-8 with LF on every system, and no error when the reader of a pipe has enough."""
+"""Commands: the one of a corpus; UTF-8 with LF on every system, no error when the reader of a pipe has enough."""
 
 from __future__ import annotations
 
@@ -6,9 +6,27 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import tyro
+
+from pmd_lite.errors import UserError
+
+
+def script(name: str, build: Callable[..., Path], words: Sequence[str] | None = None) -> int:
+    """`python -m pmd_corpora.NAME`: its options are the arguments of `build`, its help is the docstring.
+
+    Returns 0, or 2 after a UserError, printed as one line on stderr.
+    """
+    try:
+        print(tyro.cli(build, prog=f"python -m pmd_corpora.{name}", args=words))
+    except UserError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 class _Heard(io.FileIO):

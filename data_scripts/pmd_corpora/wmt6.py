@@ -7,7 +7,7 @@ each shard hold more than is needed, more is read. `--scale 0.01` makes a corpus
 
 You may interrupt the script: the same command continues. Finished pieces are in a folder beside the corpus (OUT.work
 unless --work is given; you may delete it afterwards), and no row group in there is read twice. The same commits, sizes
-and seed give the same bytes. Needs requirements-download.txt.
+and seed give the same bytes. Needs pip install "pmd_lite[download]".
 
 Memory: one row group; for the search for repeated pairs, about 60 bytes for each pair of one language (200 MB for
 French). The text itself stays on disk, where load_corpus checks it and write_corpus reads it.
@@ -15,20 +15,21 @@ French). The text itself stays on disk, where load_corpus checks it and write_co
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from filelock import FileLock, Timeout  # installed with torch; a lock ends with its process
+from tyro.conf import Suppress, arg
 
 from pmd_corpora.attribution import write_with_attribution
 from pmd_corpora.cleaning import sentence_key
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_corpora.wmt6_cleaning import VERSION, normalise
 from pmd_corpora.wmt6_report import MADE_BY, MARK, REPORT, attribution, table
 from pmd_lite.data.checks import read_manifest
@@ -87,18 +88,19 @@ def build(
     overwrite: bool = False,
     scale: float = 1.0,
     sizes: Mapping[str, int] | None = None,
-    revisions: Mapping[str, str] | None = None,
+    revisions: Annotated[Mapping[str, str] | None, arg(name="revision")] = None,
     work: Path | None = None,
-    endpoint: str | None = None,
+    endpoint: Annotated[str | None, Suppress] = None,
 ) -> Path:
-    """Make the corpus directory `out` (and ATTRIBUTION.md, report.json in it) and return it.
+    """The paper's WMT-6 sizes, drawn from WMT's training text, with report.json beside them. Returns `out`.
 
     Args:
+        out: the directory to write (layout of pmd_lite.data.corpus, plus ATTRIBUTION.md).
         seed: decides which row groups are read and which of their rows are kept.
         overwrite: replace another corpus in `out`. One with the same text is always written anew.
         scale: share of the paper's sizes, at least 1,000 pairs a language.
         sizes: training pairs of some languages, instead of the scaled sizes.
-        revisions: branch, tag or commit of some data sets, {"wmt/wmt14": "main"}; report.json holds the commit.
+        revisions: branch, tag or commit of some data sets, such as wmt14 main; report.json holds the commit.
         work: folder for finished pieces (default: OUT.work).
         endpoint: address of the Hub (default: the variable HF_ENDPOINT, else huggingface.co).
 
@@ -112,7 +114,7 @@ def build(
     try:
         from pmd_corpora.wmt6_sampling import Hub
     except ImportError as error:
-        raise UserError(f"{error.name} is missing. Run: pip install -r requirements-download.txt") from error
+        raise UserError(f'{error.name} is missing. Run: pip install "pmd_lite[download]"') from error
     try:
         work.mkdir(parents=True, exist_ok=True)
         with FileLock(work / ".lock", timeout=0):
@@ -212,34 +214,6 @@ def _report(found: Mapping[str, Any], drawn: Mapping[str, Drawn], corpus: Corpus
     return {"made by": MADE_BY, "seed": seed, "repositories": repositories, "notes": notes, "pairs": pairs}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="wmt6", description=__doc__, formatter_class=raw)
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--seed", type=int, default=0, help="decides which pairs are taken (default 0)")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size, such as 0.01 (default 1)")
-    parser.add_argument("--revision", nargs="+", default=[], metavar="NAME=COMMIT", dest="revisions",
-                        help="branch, tag or commit of a data set, such as wmt14=main (the default)")  # fmt: skip
-    parser.add_argument("--work", type=Path, help="folder for finished pieces (default: OUT.work)")
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = vars(parser.parse_args(argv))
-    try:
-        revisions = dict(_revision(text) for text in args.pop("revisions"))
-        print(build(args.pop("out"), revisions=revisions, **args))
-    except UserError as error:
-        _say(f"wmt6: {error}")
-        return 2
-    return 0
-
-
-def _revision(text: str) -> tuple[str, str]:
-    name, equals, revision = text.partition("=")
-    if not (name and equals and revision):
-        raise UserError(f"--revision {text}: write the data set and the commit, as in wmt14=main.")
-    return name, revision
-
-
 def _checked(sizes: Mapping[str, int]) -> dict[str, int]:
     for lang, size in sizes.items():
         if lang not in SOURCES or type(size) is not int or size < 1:
@@ -279,6 +253,8 @@ def _write(corpus: Corpus, out: Path, report: Mapping[str, Any], overwrite: bool
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
+
+main = partial(script, "wmt6", build)
 
 if __name__ == "__main__":
     with terminal():

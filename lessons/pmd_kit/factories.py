@@ -27,6 +27,7 @@ from pmd_lite.distillation.search import choose, reduced_space, trial_logits
 from pmd_lite.evaluation.pareto import hypervolume
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.style import XY, LessonFigure
+from pmd_lite.model.optimizer import Adam
 from pmd_lite.sampling.schedule import PairSchedule
 from pmd_lite.sampling.temperature import temperature_probabilities
 
@@ -97,7 +98,7 @@ class Sorter:
         drop = [nn.Dropout(dropout)] if dropout else []
         layers = [nn.Linear(MEASURES + 2, WIDTH), nn.ReLU(), *drop, nn.Linear(WIDTH, WIDTH), nn.ReLU(), *drop]
         self.net = nn.Sequential(*layers, nn.Linear(WIDTH, KINDS))
-        self.adam = torch.optim.Adam(self.net.parameters(), lr=LR, fused=True)
+        self.adam = Adam(self.net.parameters(), lr=LR, fused=True)
         self.p, self.schedule = temperature_probabilities(sizes, tau), PairSchedule((seed,), "stratified")
         self.rng = torch.Generator().manual_seed(seed)
         self.logits = logit(torch.full((len(sizes),), alpha))  # of alpha, one for each factory
@@ -132,7 +133,7 @@ class Sorter:
         """The same student with a network and an optimizer of its own, for a trial."""
         twin = copy.copy(self)
         twin.net = copy.deepcopy(self.net)
-        twin.adam = torch.optim.Adam(twin.net.parameters(), lr=LR, fused=True)
+        twin.adam = Adam(twin.net.parameters(), lr=LR, fused=True)
         twin.adam.load_state_dict(copy.deepcopy(self.adam.state_dict()))
         return twin
 

@@ -1,39 +1,41 @@
-"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | export | show | ..."""
+"""The command line: python -m pmd_lite train | estimate | compare | translate | evaluate | export | show | ...
+
+Nothing here or in commands.py imports torch before a command needs it: help comes at once.
+"""
 
 import os
 import re
 import sys
 from dataclasses import dataclass, fields, is_dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import tyro
 from tyro.conf import arg
 
-from pmd_lite import api
-from pmd_lite.cli import commands, data
-from pmd_lite.comparing.entries import parse_settings
+from pmd_corpora import commands as corpora
+from pmd_lite.cli import commands
+from pmd_lite.cli.lessons import lessons
 from pmd_lite.config import (
     Config,
     DistillConfig,
+    Metric,
     ModelConfig,
     OptimConfig,
     SamplingConfig,
+    Show,
     TeacherConfig,
     TokenizerConfig,
     TrainConfig,
     preset,
 )
-from pmd_lite.data.corpus import Corpus
 from pmd_lite.disk import CONTROL, plain
-from pmd_lite.errors import UserError
-from pmd_lite.evaluation.score_tables import score_table
-from pmd_lite.evaluation.scoring import Metric, said_beside
-from pmd_lite.planning.estimate import MEAN_TOKENS, estimate
-from pmd_lite.processes import launch
-from pmd_lite.training.distributed import place_among_ranks
-from pmd_lite.training.progress import Show
-from pmd_lite.training.trainer import Interrupted
+from pmd_lite.errors import Interrupted, UserError
+from pmd_lite.planning import MEAN_TOKENS
+
+if TYPE_CHECKING:
+    from pmd_lite.data.corpus import Corpus
 
 Words = tuple[str, ...]
 ABOUT = """Pareto Mutual Distillation for multilingual translation.
@@ -43,6 +45,7 @@ First steps:  python -m pmd_lite train                      Auto-PMD on the toy 
               python -m pmd_lite estimate --preset small    what a run would take here: hours, memory, disk
               python -m pmd_lite show runs/*                the scores side by side
               python -m pmd_lite methods                    every baseline and variant
+              python -m pmd_lite data local FILE ... --out DIR   a corpus of your own text
               python -m pmd_lite compare --methods tau=1 tau=5 lssd auto-pmd --seeds 1 2
 """
 
@@ -98,8 +101,10 @@ class RunArguments:
                     changed[f"{section.name}.{part}" if part else section.name] = values[1]
         return changed
 
-    def load(self) -> Corpus:
+    def load(self) -> "Corpus":
         """The corpus; warnings of its checks go to stderr."""
+        from pmd_lite import api
+
         corpus = api.load_corpus(self.corpus, direction=self.direction, strict=self.strict)
         for warning in corpus.warnings:
             print(f"note: {warning}", file=sys.stderr)
@@ -124,6 +129,9 @@ class TrainArguments(RunArguments):
     init: Path | None = None
     """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
     checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
+    given: Annotated[Path | None, arg(name="tokenizer", metavar="FILE|DIR")] = None
+    """A sentencepiece model of your own for all languages (FILE.model), or RUN/tokenizer of another run. By default the
+    run trains its own, with the options tokenizer.*."""
     metrics: tuple[Metric, ...] = ("bleu",)
     """Tables of test scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named."""
     processes: int = 1
@@ -132,10 +140,17 @@ class TrainArguments(RunArguments):
 
     def run(self) -> None:
         """Train, and print the table and the next command."""
+        from pmd_lite.api import train
+        from pmd_lite.evaluation.score_tables import score_table
+        from pmd_lite.evaluation.scoring import said_beside
+        from pmd_lite.processes import launch
+        from pmd_lite.training.distributed import place_among_ranks
+
         names = ("out", "resume", "show", "score", "use", "init", "metrics")
-        words = {"samplers": self.samplers or None, **{name: getattr(self, name) for name in names}, **self.overrides}
+        words = {"samplers": self.samplers or None, "tokenizer": self.given, **self.overrides}
+        words |= {name: getattr(self, name) for name in names}
         if self.processes == 1:
-            run = api.train(self.load(), self.method, self.preset, **words)
+            run = train(self.load(), self.method, self.preset, **words)
         else:
             run = launch(self.corpus, self.method, self.preset, processes=self.processes,
                          corpus_options={"direction": self.direction, "strict": self.strict}, **words)  # fmt: skip
@@ -163,15 +178,18 @@ class EstimateArguments(RunArguments):
     init: Path | None = None
     """What the run will start from, as in train."""
     processes: int = 1
-    """Processes that will share the run: an update with fewer micro-batches is divided. Hours are those of one
-    process."""
+    """Processes that will share the run: an update with fewer micro-batches is divided. A row gives their best case."""
     tokens_per_second: float | None = None
-    """Target tokens per second at which another machine trains one plain model; then nothing is measured here."""
+    """Target tokens per second at which another machine trains one plain model; then nothing is measured here. No card
+    has been measured yet: docs/several_gpus.md says how to measure yours."""
     seconds: float = 10.0
     """About how long to measure."""
 
     def run(self) -> None:
         """Measure, and print the table."""
+        from pmd_lite.comparing.entries import parse_settings
+        from pmd_lite.planning.estimate import estimate
+
         found = estimate(
             None if self.sizes else self.load(), self.method, self.preset, samplers=self.samplers or None,
             sizes=parse_settings(self.sizes) if self.sizes else None, mean_tokens=self.mean_tokens,
@@ -206,6 +224,12 @@ def main(words: list[str] | None = None) -> int:
         for word in words:  # the parser would repeat them as they are; bytes that are not UTF-8 may name a directory
             if CONTROL.search(word.encode("utf-8", "ignore").decode()):
                 raise UserError(f"the argument {word[:80]} holds control characters. Write it without them")
+        if words == ["--version"]:
+            print(f"pmd_lite {version('pmd_lite')}")
+            return 0
+        if words[:1] == ["data"]:
+            corpora.data(words[1:])
+            return 0
         chosen = _preset_of(words)
         named = _named(words)
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
@@ -220,8 +244,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "export": commands.export, "import": commands.import_, "show": commands.show, "data": data.data,
-            "methods": commands.methods, "compare": commands.compare,
+            "export": commands.export, "import": commands.import_, "show": commands.show, "data": corpora.listed,
+            "methods": commands.methods, "compare": commands.compare, "lessons": lessons,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

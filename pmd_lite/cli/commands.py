@@ -13,21 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from pmd_corpora.archives import text_lines
-from pmd_lite import api
-from pmd_lite.comparing.entries import parse_settings
-from pmd_lite.config import Tokenize
-from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import UNK
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.errors import UserError, waiting
-from pmd_lite.evaluation.score_tables import by_corpus, score_table
-from pmd_lite.evaluation.scoring import METRICS, Metric, said_beside
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.exchange.marian import import_marian
-from pmd_lite.methods import METHODS, SAMPLERS, get_method
-from pmd_lite.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from pmd_lite.data.corpus import Corpus
+    from pmd_lite.run import Run
 
 
 def translate(
@@ -46,6 +40,9 @@ def translate(
         ensemble: runs whose students translate together with all students of this run, by their mean probability; name
             this run again to take its own students alone.
     """
+    from pmd_lite.data.tokenizer import UNK
+    from pmd_lite.run import Run
+
     where = str(file or "standard input")
     with (
         waiting(f"sentences from {where}, and for its end (Ctrl-D in a terminal)"),
@@ -71,10 +68,12 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
 
     Args:
         run: run directory.
-        to: hf or ctranslate2; each needs a package (requirements-export.txt).
+        to: hf or ctranslate2; each needs a package of the extra: pip install "pmd_lite[export]".
         out: new directory.
         student: which model, 1 or 2.
     """
+    from pmd_lite.run import Run
+
     trained = Run(run)
     print(trained.export(to, out, _counted_from_0(trained, student)) / "README.md")
 
@@ -90,6 +89,9 @@ def import_(
         pairs: the pairs of your corpus, such as fr-en de-en.
         codes: the checkpoint's names of target languages, if the pairs have other names, such as fr=fra.
     """
+    from pmd_lite.comparing.entries import parse_settings
+    from pmd_lite.exchange.marian import import_marian
+
     named = {language: str(code) for language, code in parse_settings(codes).items()}
     model = import_marian(source, out, pairs, named).model()
     print(f"{out}: {model.parameter_count():,} parameters, {model.vocab_size:,} ids")
@@ -116,6 +118,9 @@ def evaluate(
         ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
             into scores.json.
     """
+    from pmd_lite.evaluation.scoring import METRICS, said_beside
+    from pmd_lite.run import Run
+
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
     known = beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists()
@@ -131,6 +136,8 @@ def evaluate(
 
 def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
     """The corpus of a run, in the direction of the run."""
+    from pmd_lite import api
+
     place = name or run.corpus["path"] or run.corpus["name"]
     corpus = api.load_corpus(place, strict=strict)
     return corpus if list(corpus.pairs) == run.pairs else corpus.reversed()
@@ -148,6 +155,10 @@ def show(
         csv: print only the scores, one on each line, as comma-separated values.
         figures: also draw dev loss, distillation weights and frontier, into RUN/figures (PNG and PDF).
     """
+    from pmd_lite.evaluation.score_tables import by_corpus, score_table
+    from pmd_lite.evaluation.scoring import METRICS, said_beside
+    from pmd_lite.run import Run
+
     if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
     runs = tuple({path.resolve(): path for path in runs}.values())  # a run that is named twice is shown once
@@ -182,6 +193,7 @@ def show(
 
 def draw(runs: list[Run], scored: list[Run]) -> None:
     """Draw the figures of each run, and the frontier of the scored ones of each corpus, into RUN/figures."""
+    from pmd_lite.evaluation.score_tables import by_corpus
     from pmd_lite.figures.style import save_figure
 
     def drawn(run: Run, name: str, figure: Callable[[], Figure]) -> None:
@@ -215,6 +227,8 @@ def methods(names: Positional[tuple[str, ...]] = ()) -> None:
     Args:
         names: only these methods.
     """
+    from pmd_lite.methods import METHODS, SAMPLERS, get_method
+
     rows = [get_method(name) for name in names] or list(METHODS.values())
     what = [[row.name, " | ".join(row.samplers), row.about, row.paper] for row in rows]
     print(Table(["method", "samplers", "what it does", "from"], what).to_text())
@@ -251,6 +265,8 @@ def compare(
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
     """
     from pmd_lite.comparing.compare import compare as run
+    from pmd_lite.comparing.entries import parse_settings
+    from pmd_lite.methods import METHODS
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
                 workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip

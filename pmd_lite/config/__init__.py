@@ -13,8 +13,10 @@ from pmd_lite.config.sections import (
     DistillConfig,
     Fidelity,
     FidelityBundle,
+    Metric,
     ModelConfig,
     OptimConfig,
+    Show,
     StepSize,
     Tokenize,
     TokenizerConfig,
@@ -23,6 +25,7 @@ from pmd_lite.config.sections import (
 
 __all__ = [
     "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DecideBy", "DistillConfig",
-    "Fidelity", "FidelityBundle", "ModelConfig", "OptimConfig", "SamplingConfig", "StepSize", "TeacherConfig",
-    "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured", "preset",
+    "Fidelity", "FidelityBundle", "Metric", "ModelConfig", "OptimConfig", "SamplingConfig", "Show", "StepSize",
+    "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured",
+    "preset",
 ]  # fmt: skip

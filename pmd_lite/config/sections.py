@@ -15,7 +15,6 @@ from typing import Any, Literal
 from pmd_lite.config.fields import MOST, TEMPERATURE, check, check_kinds, check_number, hints_of
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig
 from pmd_lite.errors import UserError, nearest, shown
-from pmd_lite.model.layers import LayerConfig
 
 LEAST_TOKENS = 16
 """The smallest budget of a micro-batch."""
@@ -24,6 +23,8 @@ BEAM = (1, 1000)
 
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
+Metric = Literal["bleu", "chrf", "ter"]
+Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 Tokenize = Literal[
     "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
 ]
@@ -91,11 +92,8 @@ class ModelConfig:
             "encoder_layers": (1, 1000), "decoder_layers": (1, 1000), "max_len": (8, 100_000), "d_model": (1, 65_536),
             "heads": (1, 65_536), "ffn": (1, 1e6), "dropout": (0, 0.9999), "attention_dropout": (0, 0.9999),
         })  # fmt: skip
-        try:
-            LayerConfig(self.d_model, self.heads, self.ffn, self.dropout, self.attention_dropout, self.norm,
-                        self.activation)  # fmt: skip
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        check(not (self.d_model % 2 or self.d_model % self.heads), f"d_model={self.d_model} with heads={self.heads}",
+              "d_model must be even and divisible by heads")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,9 @@ class TrainConfig:
     """Stop after this many evaluations in which no student improved by the rule of `best`; 0 never stops early."""
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: the fastest safe one here; the run says why."""
+    gradients: Literal["fp32", "bf16"] = "fp32"
+    """How several processes send gradients. bf16 halves the messages; it rounds each gradient and each sum to 8 bits (2
+    to 3 digits), so the run differs from that of one process by more than the order of sums."""
     compile: bool = False
     """torch.compile for every layer; takes a minute at the start. Slower on our CPU; not measured on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

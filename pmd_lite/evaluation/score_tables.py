@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pmd_lite.config import Metric
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
-from pmd_lite.evaluation.scoring import METRICS, Metric, Scores, tokenizers_used
+from pmd_lite.evaluation.scoring import METRICS, Scores, tokenizers_used
 from pmd_lite.evaluation.tables import Cell, Table
 
 

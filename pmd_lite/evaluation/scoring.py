@@ -3,16 +3,15 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pmd_lite.config import Tokenize
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import chrf_only, corpus_bleu, ter_only
 from pmd_lite.evaluation.tokenizers import MissingScorer, missing_scorers, tokenizer_for, tokenizer_of
 
-Metric = Literal["bleu", "chrf", "ter"]
 METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 """{field of a score: its name in print}."""
 Scores = dict[str, dict[str, dict[str, Any]]]
@@ -34,9 +33,9 @@ def read_scores(file: Path, students: int, pairs: Collection[str], sealed: Calla
         raise UserError(f"{file.parent} has no scores yet: {again}")
     shape = {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}, "sum": str}
     scored = read_json(file, shape, f"remove it, then: {again}")
-    whole = "sum" not in scored or scored == sealed(scored)
     names = {f"model_{i + 1}" for i in range(students)}
-    if not whole or set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values()):
+    odd = set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values())
+    if odd or scored != sealed(scored):
         raise UserError(f"{file}: these are not the scores of this run's models and pairs. Remove it, then: {again}")
     return dict(scored)
 

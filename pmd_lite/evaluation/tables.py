@@ -65,12 +65,25 @@ class Table:
                 raise UserError(f"Row {number} of the table has {len(row)} cells for {len(self.columns)} columns.")
 
     def to_text(self) -> str:
-        """Aligned plain text: words left, numbers right, a line under the header."""
+        """Aligned plain text: words left, numbers right, a line under the header.
+
+        Columns that a line of 160 characters cannot hold follow below, beside the first column again.
+        """
         grid = [list(self.columns), *self._texts()]
         widths = [max(_width(row[c]) for row in grid) for c in range(len(self.columns))]
-        lines = ["  ".join(self._pad(row[c], widths[c], c) for c in range(len(widths))).rstrip() for row in grid]
-        lines.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join([self.caption, *lines] if self.caption else lines)
+        parts, room = [[0]], 160 - widths[0]
+        for c, width in enumerate(widths[1:], start=1):
+            if room < 2 + width and len(parts[-1]) > 1:
+                parts, room = [*parts, [0]], 160 - widths[0]
+            parts[-1].append(c)
+            room -= 2 + width
+        blocks = []
+        for part in parts:
+            lines = ["  ".join(self._pad(row[c], widths[c], c) for c in part).rstrip() for row in grid]
+            lines.insert(1, "  ".join("-" * widths[c] for c in part))
+            blocks.append("\n".join(lines))
+        text = "\n\n".join(blocks)
+        return f"{self.caption}\n{text}" if self.caption else text
 
     def to_markdown(self) -> str:
         """GitHub Markdown, marked differences in bold."""

@@ -42,7 +42,7 @@ def translate_texts(
 ) -> list[str]:
     """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
     rows = [i for i, text in enumerate(texts) if not is_blank(text)]
-    sources = [tokenizer.encode_src(texts[i].strip(), pair) for i in rows]
+    sources = tokenizer.encode([texts[i].strip() for i in rows], pair, "src")
     out = [""] * len(texts)
     for i, text in zip(rows, translate_ids(model, sources, pair, tokenizer, **options), strict=True):
         out[i] = text

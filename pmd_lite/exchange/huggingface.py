@@ -59,9 +59,7 @@ def optional(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise UserError(
-            f"the package {package} is not installed: pip install -r requirements-export.txt, or pip install {package}"
-        ) from None
+        raise UserError(f'the package {package} is not installed: pip install "pmd_lite[export]"') from None
 
 
 def shape_of(model: Transformer) -> Shape:

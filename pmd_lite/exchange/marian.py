@@ -86,12 +86,12 @@ class Imported:
         shape = {name: self.model_arguments[name] for name in SHAPE}
         return replace(config, model=replace(config.model, **shape), tokenizer=self.tokenizer.config)
 
-    def check(self, pairs: Sequence[str], tokenizer: Path | None = None) -> None:
+    def check(self, pairs: Sequence[str], tokenizer: Tokenizer | None = None) -> None:
         """Raises UserError if a run on these pairs (with this tokenizer, if given) cannot start from these weights."""
         if (unknown := sorted(set(pairs) - set(self.tokenizer.pairs))) and not self.joins:
             raise UserError(f"{self.path} was imported for {', '.join(self.tokenizer.pairs)}, not for "
                             f"{', '.join(unknown)}; import the checkpoint again, for all these pairs")  # fmt: skip
-        if tokenizer is not None and not self.fits(Tokenizer.load(tokenizer)):
+        if tokenizer is not None and not self.fits(tokenizer):
             raise UserError(f"{self.path}: its weights fit only the ids of its own tokenizer; leave out tokenizer=")
         self._whole()
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from pmd_lite.config import SamplingConfig
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
+from pmd_lite.model.optimizer import Adam
 from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 from pmd_lite.sampling.uncertainty import choose_measure
 
@@ -45,7 +46,7 @@ class ScorerSampler(BaseSampler):
         self.psi = start.clamp_min(torch.finfo(torch.float64).tiny).log().requires_grad_()
         super().__init__(torch.softmax(self.psi.detach(), dim=0))
         self.config = config
-        self.adam = torch.optim.Adam([self.psi], lr=config.scorer_lr)
+        self.adam = Adam([self.psi], lr=config.scorer_lr)
 
     def rewards(self, student: int, probe: Probe) -> Tensor:
         """[pair], float64: the reward of sampling each pair now."""

@@ -5,16 +5,19 @@ their fingerprint: from the beginning if the run was given one, else from the mo
 """
 
 import json
-from collections.abc import Set
-from dataclasses import asdict
+from collections.abc import Sequence, Set
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from sentencepiece import SentencePieceProcessor
 
 from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
-from pmd_lite.disk import write_json
+from pmd_lite.disk import content, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
 from pmd_lite.training.rundir import FORMAT, LENGTH, RunDir
@@ -29,6 +32,22 @@ def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> lis
     return reasons
 
 
+def given_tokenizer(path: Path, pairs: Sequence[str], config: TokenizerConfig) -> Tokenizer:
+    """The tokenizer of a directory; of a file, a sentencepiece model of one's own, for all languages of these pairs.
+
+    What such a model normalises is not decoded to the exact text. Of the config only `tags` counts. Raises UserError.
+    """
+    if not path.is_file():
+        return Tokenizer.load(path)
+    model = content(path)
+    try:
+        size = SentencePieceProcessor(model_proto=model).get_piece_size()
+        origin = {"name": path.name, "sha256": sha256(model).hexdigest()}
+        return Tokenizer(replace(config, kind="joint", vocab_size=size), pairs, {"joint": model}, origin)
+    except (RuntimeError, UserError) as error:
+        raise UserError(f"{path} is not a sentencepiece model ({error}). Give FILE.model, or a directory") from None
+
+
 def own_tokenizer(rundir: RunDir) -> Tokenizer:
     """The tokenizer in RUN/tokenizer. Raises UserError unless it is whole, and the one that config.json names."""
     tokenizer = Tokenizer.load(rundir.path / "tokenizer")
@@ -38,7 +57,7 @@ def own_tokenizer(rundir: RunDir) -> Tokenizer:
     return tokenizer
 
 
-def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None) -> None:
+def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Tokenizer | None) -> None:
     """Raises UserError when the run in this directory was begun with a tokenizer other than the wanted one.
 
     shared: the wanted tokenizer; None: one that the run trains itself. A run that was killed before it had a tokenizer
@@ -52,8 +71,8 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
     remedy = "Choose another out directory, or give the tokenizer= that it was begun with"
     if shared is not None:
         extends = present.origin.get("extends") if present else None
-        if Tokenizer.load(shared).fingerprint not in (begun_with, extends):
-            raise UserError(f"{rundir.path}: its tokenizer differs from {shared}. {remedy}")
+        if shared.fingerprint not in (begun_with, extends):
+            raise UserError(f"{rundir.path}: its tokenizer differs from the given one. {remedy}")
     elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
         reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
         if reasons:
@@ -62,7 +81,7 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
 
 
 def run_tokenizer(
-    rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Path | None, joins: bool = False
+    rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Tokenizer | None, joins: bool = False
 ) -> Tokenizer:
     """The run's tokenizer: the one it was begun with, else a copy of the shared one, else one trained now.
 
@@ -75,10 +94,10 @@ def run_tokenizer(
         tokenizer = train_tokenizer(corpus, config)
         tokenizer.save(folder)
     else:
-        tokenizer = extended(Tokenizer.load(shared), corpus) if joins else Tokenizer.load(shared)
+        tokenizer = extended(shared, corpus) if joins else shared
         unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
         if unknown:
-            raise UserError(f"{shared}: this tokenizer does not know {', '.join(unknown)}; it was trained for "
+            raise UserError(f"the given tokenizer does not know {', '.join(unknown)}; it was trained for "
                             f"{', '.join(tokenizer.pairs)}")  # fmt: skip
         tokenizer.save(folder)
     stored = rundir.config

@@ -3,13 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, TextIO
+from typing import TextIO
 
 from tqdm.auto import tqdm  # in a notebook a widget
 
+from pmd_lite.config import Show
 from pmd_lite.interfaces import Clock
-
-Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 
 
 def in_notebook() -> bool:
@@ -68,7 +67,7 @@ class Progress:
             self._bar.set_description(f"{self.name}  dev {', '.join(f'{loss:.2f}' for loss in self._dev.values())}")
             return
         left = (self.total - step) * self.seconds / max(1, step - self._first)
-        dev = " ".join(f"{pair} {loss:.2f}" for pair, loss in zip(self.pairs, losses, strict=True))
+        dev = by_pair(self.pairs, losses, ".2f", " ")
         line = f"{self.name}  step {step}/{self.total}  model_{student + 1}  dev {dev}"
         line += f"  ({self.tokens_per_second:,.0f} tok/s, {_clock(left)} left)" if student == 0 else ""
         self.say(line)
@@ -85,6 +84,14 @@ class Progress:
             self._bar.close()
 
 
+def by_pair(pairs: Sequence[str], values: Sequence[float], form: str, between: str = ", ") -> str:
+    """The value of every pair; of more than 20 pairs, which would fill the screen, the mean and both ends."""
+    if len(pairs) > 20:
+        ends = [f"{value:{form}} ({pair})" for value, pair in (f(zip(values, pairs, strict=True)) for f in (min, max))]
+        return f"mean {sum(values) / len(values):{form}} of {len(pairs)} pairs, from {' to '.join(ends)}"
+    return between.join(f"{pair} {value:{form}}" for pair, value in zip(pairs, values, strict=True))
+
+
 def describe_passes(
     clock: Clock, pairs: Sequence[str], visits: Sequence[Sequence[float]], so_far: bool = False
 ) -> list[str]:
@@ -95,9 +102,10 @@ def describe_passes(
     epochs = f"{clock.total / clock.epoch:,.1f}".removesuffix(".0")
     lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
     for i, row in enumerate(visits):
-        counts = ", ".join(f"{pair} {times:.3g}" for pair, times in zip(pairs, row, strict=True))
         who = f"model_{i + 1} " if len(visits) > 1 else ""
-        lines.append(f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {counts}")
+        lines.append(
+            f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {by_pair(pairs, row, '.3g')}"
+        )
     return lines
 
 

@@ -10,7 +10,7 @@ Every file is written under a temporary name, flushed to disk and renamed. A che
 it. It holds the length of metrics.jsonl; resuming cuts off later lines and writes them again.
 
 A run is one thing: a checkpoint holds the checksums of all that belongs to it (`_ties`). Resuming refuses a file of
-another run, student, seed or step. Runs begun by older versions have no such sums, and resume without this check.
+another run, student, seed or step.
 """
 
 import errno
@@ -156,8 +156,7 @@ class RunDir:
     def summary(self) -> dict[str, Any]:
         """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
         about = dict(read_json(self.path / "finished.json", _END))
-        whole = "sum" not in about or about == self.sealed(about, self._log().hex())
-        if not whole or not {"reason", "step", "seconds"} <= about.keys():
+        if about != self.sealed(about, self._log().hex()) or not {"reason", "step", "seconds"} <= about.keys():
             what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
             raise UserError(f"{self.path}: {what}")
         return about
@@ -302,19 +301,17 @@ class RunDir:
         if strange:
             raise UserError(f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
-        state.pop("ties", None)
+        state.pop("ties")
         return models, state
 
     def _strange(
         self, name: str, state: dict[str, Any], models: Sequence[str], best: Mapping[int, dict[str, str]]
     ) -> str:
         """The first file that does not belong to this checkpoint; "" if all do. models, best: what the files say."""
-        log, size, ties = self._log(), state["metrics_size"], state.get("ties")
+        log, size, ties = self._log(), state["metrics_size"], state["ties"]
         if len(log) < size or log[:size][-1:] not in (b"", b"\n"):
             return (f"{self.path / 'metrics.jsonl'}: lines are missing ({len(log)} bytes, the checkpoint knows of "
                     f"{size}, and its last line ends there)")  # fmt: skip
-        if ties is None:  # an older version began this run
-            return ""
         if name != f"step-{state['step']:08d}":
             return f"{self.checkpoints / name / 'state.pt'}: this is the checkpoint of step {state['step']}"
         sums = {i: about.get(SUM) for i, about in best.items()}
@@ -342,7 +339,7 @@ class RunDir:
             raise UserError(f"{file}: no weights yet; train this run first")
         try:
             weights, about = read_weights(file)
-            if "run" in about and about != {**about, **self._about(student, about["step"])}:
+            if about != {**about, **self._about(student, about.get("step", ""))}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
             what = f"{file}: these weights are damaged ({reason(error)}). Copy it back from a backup, or train anew"

@@ -11,27 +11,20 @@ from typing import Any
 
 import torch
 
-from pmd_lite.config import Config
+from pmd_lite.config import Config, Show
 from pmd_lite.data.tokens import EncodedCorpus
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.interfaces import Clock, Events, MakeDistiller, OnEvent, Sampler
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
 from pmd_lite.training.probe import ModelProbe
-from pmd_lite.training.progress import Progress, Show, describe_passes
+from pmd_lite.training.progress import Progress, describe_passes
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import preserved_rng
 from pmd_lite.training.step import Algorithm1
 from pmd_lite.training.student import Student
 from pmd_lite.training.weights import load_weights
-
-
-class Interrupted(UserError):
-    """Ctrl-C or another signal: the state was saved; the message says how to continue. `number`: of the signal."""
-
-    number: int = signal.SIGINT
-
 
 ASKING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
 """Signals that ask a run to save and stop: Ctrl-C, `kill` and Slurm's end, a closed terminal, Slurm's warning."""
@@ -85,7 +78,8 @@ class Trainer(Algorithm1):
             longer = [self._prolonged(planned)] if planned != clock.total else []
             for line in (*self.notes, *longer, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
-            with preserved_rng(), precision.active(), self._listening():
+            here = self.group.answered(lambda: f"update {self.clock.step}")
+            with preserved_rng(), precision.active(), self._listening(), here:
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
                     self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not (self._stop or self._converged()):
@@ -185,7 +179,9 @@ class Trainer(Algorithm1):
         else:
             student.stale += 1
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
-        trained = (student.sums.cpu().double() / student.tokens[:, None]).tolist()
+        # None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16
+        means = (student.sums.cpu().double() / student.tokens[:, None]).T.tolist()
+        trained = [[x if math.isfinite(x) else None for x in column] for column in means]
         tokens = student.tokens.tolist()
         alpha = self.distiller.weights()[student.index] * (self.clock.step > self.clock.start)  # 0 before the start
         student.sums.zero_()
@@ -194,7 +190,7 @@ class Trainer(Algorithm1):
             "event": "eval", "step": self.clock.step, "total": self.clock.total, "epoch": self.clock.epoch,
             "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(), "dev_tokens": dev_tokens,
-            "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
+            "train_ce": trained[0], "train_kd": trained[1], "train_nll": trained[2],
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
@@ -202,8 +198,7 @@ class Trainer(Algorithm1):
         }  # fmt: skip
 
     def _converged(self) -> bool:
-        patience = self.config.train.patience
-        return patience > 0 and all(student.stale >= patience for student in self.students)
+        return 0 < self.config.train.patience <= min(student.stale for student in self.students)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -264,8 +259,3 @@ class Trainer(Algorithm1):
         self.clock = self.clock.at(state["step"])
         self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
         self.rundir.truncate_metrics(self.metrics_size)
-
-
-def _column(rows: list[list[float]], i: int) -> list[float | None]:
-    """One column; None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16."""
-    return [row[i] if math.isfinite(row[i]) else None for row in rows]

@@ -290,9 +290,7 @@ def test_missing_and_copyleft_packages(
     install: Install, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("pmd_corpora.catalog_sources._installed", lambda name: name != "Trac")
-    with pytest.raises(
-        UserError, match=r"Not installed: Trac\. Run `pip install -r requirements-realdata\.txt --no-deps`"
-    ):
+    with pytest.raises(UserError, match=r"Not installed: Trac\. Run `pip install Trac==1\.6 --no-deps`"):
         choose_sources(None, False)
     monkeypatch.undo()
     with pytest.raises(UserError, match=r"no-such-app.*pip install no-such-app"):

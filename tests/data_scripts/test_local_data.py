@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pmd_corpora import local
 from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.parallel_files import check_sides, one_line, read_moses, read_tmx
-from pmd_lite.cli import data as data_command
+from pmd_lite.cli.arguments import main
 from pmd_lite.data.corpus import load_corpus
 from pmd_lite.errors import UserError
 
@@ -185,7 +185,7 @@ def test_the_pair_of_a_memory(tmp_path: Path, name: str, srclang: str, pairs: li
 def test_a_memory_of_three_languages_needs_pairs_and_gives_several(tmp_path: Path) -> None:
     units = [{"en": f"{one} x", "de": f"{one} y", "fr": f"{one} z"} for one in "abc"] + [{"en": "d x", "de": "d y"}]
     file = tmx(tmp_path / "memory.tmx", units)
-    with pytest.raises(UserError, match=r"memory\.tmx: it holds en, de, fr, .* --pair fr-en"):
+    with pytest.raises(UserError, match=r"memory\.tmx: it holds en, de, fr, .* --pairs fr-en"):
         read_tmx(file)
     texts, notes = read_tmx(file, ["fr-en", "de-fr"])
     assert texts == {
@@ -325,7 +325,7 @@ def test_zips_that_cannot_be_trusted_or_told_apart_are_refused(tmp_path: Path) -
         ("lines", {**good, "T.en-fr.fr": "Un\n"}, r"lines\.zip:T\.en-fr\.en has 2 lines and .*T\.en-fr\.fr has 1"),
         ("latin", {**good, "T.en-fr.fr": b"Un\nd\xe9j\xe0\n"}, r"latin\.zip:T\.en-fr\.fr:2: .*0xe9, is not UTF-8"),
         ("two", {**good, "U.en-fr.fr": "Un\n"}, r"two\.zip: en-fr needs one member ending in \.fr, but: T.*, U"),
-        ("pairs", {**good, "T.de-en.de": "Eins\n"}, r"pairs\.zip: it holds de, en, fr, so .* --pair fr-en"),
+        ("pairs", {**good, "T.de-en.de": "Eins\n"}, r"pairs\.zip: it holds de, en, fr, so .* --pairs fr-en"),
         ("none", {"text.txt": "One\n"}, r"none\.zip: it holds .*, so its pair is unknown"),
         ("half", {"T.en-fr.en": "One\n"}, r"half\.zip: en-fr needs one member ending in \.fr, but: none"),
         ("blank", {"T.en-fr.en": "\n", "T.en-fr.fr": "Un\n"}, r"blank\.zip: no unit with text on both sides"),
@@ -404,7 +404,7 @@ def test_files_of_all_kinds_make_one_corpus(tmp_path: Path) -> None:
                                            for side, code in enumerate(("de", "en"))}),
         write(tmp_path / "all.tr-en.tsv", ["\t".join(row) for row in turkish]),
     ]  # fmt: skip
-    command = [*map(str, inputs), "--pair", "fr-en", "--pair", "de-en", "--valid", "3", "--test", "4"]
+    command = [*map(str, inputs), "--pairs", "fr-en", "de-en", "--valid", "3", "--test", "4"]
     assert local.main([*command, "--out", str(tmp_path / "a")]) == 0
     assert local.main([*command, "--out", str(tmp_path / "b")]) == 0
     corpus = load_corpus(tmp_path / "a")
@@ -416,13 +416,13 @@ def test_files_of_all_kinds_make_one_corpus(tmp_path: Path) -> None:
 
 def test_pairs_that_no_file_holds_are_told(tmp_path: Path) -> None:
     file = tmx(tmp_path / "memory.tmx", [{"en": en, "fr": fr} for fr, en in lines(40, "fr")])
-    with pytest.raises(UserError, match=r"--pair de-en: no file holds it; they hold en-fr"):
+    with pytest.raises(UserError, match=r"--pairs de-en: no file holds it; they hold en-fr"):
         local.build(tmp_path / "out", file, pairs=["de-en"])
-    with pytest.raises(UserError, match=r"--pair: unknown language 'FR'"):
+    with pytest.raises(UserError, match=r"--pairs: unknown language 'FR'"):
         local.build(tmp_path / "out", file, pairs=["FR-en"])
     with pytest.raises(UserError, match=r"memory\.tmx: the pair en-fr is given twice"):
         local.build(tmp_path / "out", file, file)
-    with pytest.raises(UserError, match=r"--pair is for \.tmx and \.zip files"):
+    with pytest.raises(UserError, match="--pairs and columns are for unsplit files"):
         local.build(tmp_path / "out", tmp_path, pairs=["fr-en"])
 
 
@@ -430,6 +430,6 @@ def test_the_command_of_the_package_takes_the_new_files(tmp_path: Path, capsys: 
     file = moses(tmp_path / "fr-en.txt.zip", {
         f"T.en-fr.{code}": "\n".join(row[side] for row in lines(40, "fr")) for side, code in enumerate(("fr", "en"))
     })  # fmt: skip
-    data_command.data("local", (file,), out=tmp_path / "out")
+    assert main(["data", "local", str(file), "--out", str(tmp_path / "out")]) == 0
     assert "fr-en: fr phrase" in capsys.readouterr().out
     assert len(load_corpus(tmp_path / "out").train["fr-en"]) == 30

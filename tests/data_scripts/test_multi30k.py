@@ -263,7 +263,7 @@ def test_command_line(source: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     out = str(tmp_path / "out")
     assert multi30k.main(["--out", out, "--source", str(source)]) == 2
     assert "\nmulti30k: Only 20 captions" in capsys.readouterr().err
-    assert multi30k.main(["--out", out, "--source", str(source), "--fr", "8", "--de", "4", "--cs", "2"]) == 0
+    assert multi30k.main(["--out", out, "--source", str(source), "--sizes", "fr", "8", "de", "4", "cs", "2"]) == 0
     assert capsys.readouterr().out.strip() == out and load_corpus(out).sizes == [8, 4, 2]
 
 

@@ -384,7 +384,7 @@ def test_damaged_parquet_is_named(what: str, tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     source = folder_of({"train/0000.parquet": b"PAR1"}, tmp_path / "in")
-    with pytest.raises(UserError, match=r"pip install -r requirements-download\.txt"):
+    with pytest.raises(UserError, match=r"pip install .pmd_lite\[download\]"):
         ted8.build(tmp_path / "out", source=source)
 
 
@@ -423,7 +423,7 @@ def test_when_the_site_fails_and_pyarrow_is_missing_both_are_said(
     monkeypatch.setattr(ted_sources, "find_spec", lambda name: None)
     with serve({}) as url:
         remotes(monkeypatch, url, b"x", "gone.gz")
-        with pytest.raises(UserError, match=r"404.*needs pyarrow: pip install -r requirements-download\.txt"):
+        with pytest.raises(UserError, match=r"404.*needs pyarrow: pip install .pmd_lite\[download\]"):
             ted8.build(tmp_path / "out")
         assert [request.path for request in url.requests] == ["/gone.gz"]
 

@@ -596,7 +596,7 @@ def test_network_lost_on_the_way_keeps_what_is_there(built: Path, tmp_path: Path
 def test_missing_package_is_named_with_its_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pmd_corpora.wmt6_sampling")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"pyarrow is missing\. Run: pip install -r requirements-download\.txt"):
+    with pytest.raises(UserError, match=r"pyarrow is missing\. Run: pip install .pmd_lite\[download\]"):
         build(tmp_path / "out", "http://127.0.0.1:9")
 
 
@@ -610,9 +610,9 @@ def test_command_line_builds_with_the_endpoint_of_the_environment(
     out = tmp_path / "out"
     with hub() as url:
         monkeypatch.setenv("HF_ENDPOINT", url)
-        assert wmt6.main(["--out", str(out), "--revision", f"wmt14={COMMIT}", "--work", str(tmp_path / "w")]) == 0
+        assert wmt6.main(["--out", str(out), "--revision", "wmt14", COMMIT, "--work", str(tmp_path / "w")]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{out}\n" and "| train | 120 | 40 |" in printed.err and "may be deleted now" in printed.err
     assert tree(out)["train.fr-en.tsv"] == tree(built)["train.fr-en.tsv"]
-    assert wmt6.main(["--out", str(out), "--revision", "wmt14"]) == 2
-    assert "as in wmt14=main" in capsys.readouterr().err
+    assert wmt6.main(["--out", str(out), "--revision", "wmt99", "main"]) == 2
+    assert "wmt99 is not used here" in capsys.readouterr().err

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.training import learner as learner_module
 from pmd_lite.training.precision import Precision
-from pmd_lite.training.trainer import Interrupted, Student, Trainer
+from pmd_lite.training.trainer import Student, Trainer
 from tests.conftest import MakeTrainer
 from tests.paper.test_resume import assert_same
 

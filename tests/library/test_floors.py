@@ -35,8 +35,9 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "api", "run", "processes", "__init__", "__main__"}
 # Lines of pmd_lite. 14,500 held the method and the rivals. The rest bought: runs that continue beyond their end, starts
 # from one's own runs and exports, languages that join a trained vocabulary, TER, CSV, data frames, a hook for metrics,
-# HTML and bars in notebooks; a search decided by accuracy or chrF, ensembles that teach and translate.
-MOST_LINES = 15_100
+# HTML and bars in notebooks; a search decided by accuracy or chrF, ensembles that teach and translate; help that comes
+# without torch, lessons out of a wheel, sentencepiece models of one's own.
+MOST_LINES = 15_150
 
 
 def sources() -> dict[str, str]:
@@ -150,7 +151,7 @@ def test_the_check_sees_a_circle() -> None:
         ("pmd_lite.training.trainer", "from pmd_lite.distillation import losses\nfrom pmd_lite.training import probe"),
         ("pmd_lite.model.decoding", "from pmd_lite.errors import UserError\nimport torch"),
         ("pmd_kit.widgets", "import pmd_lite\nfrom pmd_lite import data"),
-        ("pmd_lite.cli.data", "def f():\n    from pmd_corpora import ted8"),
+        ("pmd_lite.cli.commands", "def f():\n    from pmd_corpora import ted8"),
     ],
 )
 def test_the_check_lets_downward_imports_pass(module: str, text: str) -> None:

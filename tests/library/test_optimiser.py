@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pmd_lite.api import train
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
+from pmd_lite.model.optimizer import Adam, AdamW
 from pmd_lite.training.learner import Learner
 from tests.conftest import TINY, MakeTrainer
 
@@ -22,6 +25,34 @@ LR, WARMUP, BETAS, EPS = 5e-3, 4, (0.9, 0.98), 1e-6
 def learner(decay: float) -> Learner:
     config = preset("toy", **{**TINY, "lr": LR, "warmup": WARMUP, "eps": EPS, "weight_decay": decay, "dropout": 0.0})
     return Learner(90, config, torch.device("cpu"), 1)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("ours, theirs", [(Adam, torch.optim.Adam), (AdamW, torch.optim.AdamW)])
+def test_our_optimizers_are_pytorchs_to_the_last_bit(ours: Any, theirs: Any, fused: bool) -> None:
+    """Three steps each; before the third, each goes on with the state of the other."""
+    weights = [nn.Parameter(torch.linspace(-1, 1, 7)) for _ in range(2)]
+    made = [make([w], 0.1, weight_decay=0.3, fused=fused) for make, w in zip((ours, theirs), weights, strict=True)]
+    for step in range(3):
+        if step == 2:
+            states = [optimizer.state_dict() for optimizer in made]
+            for optimizer, state in zip(made, reversed(states), strict=True):
+                optimizer.load_state_dict(copy.deepcopy(state))
+        for optimizer, w in zip(made, weights, strict=True):
+            optimizer.zero_grad()
+            (w**2 * (step + 1)).sum().backward()
+            optimizer.step()
+        assert torch.equal(*weights) and not torch.equal(weights[0], torch.linspace(-1, 1, 7))
+
+
+def test_a_training_does_not_import_the_compiler(
+    tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # from now on an import of it fails
+    with pytest.raises(ImportError):
+        torch.optim.Adam([nn.Parameter(torch.ones(1))]).step()
+    run = train(tiny_corpus, "multiuat", out=tmp_path / "run", show="off", score=False, **{**TINY, "steps": 2})
+    assert run.finished["step"] == 2
 
 
 class Released:

@@ -22,7 +22,7 @@ from pmd_lite.evaluation.bleu import ter_only
 from pmd_lite.evaluation.score_tables import score_table
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.run import Run
-from pmd_lite.training.progress import Progress
+from pmd_lite.training.progress import Progress, by_pair
 from tests.conftest import TINY, stopped_at
 
 FAQ = Path(__file__).resolve().parents[2] / "docs" / "faq.md"
@@ -194,3 +194,12 @@ def test_runs_and_corpora_show_themselves_in_a_notebook(corpus: Corpus, tmp_path
     shown = corpus._repr_html_()
     for pair in corpus.pairs:
         assert f"<td>{pair}</td><td>{len(corpus.train[pair])}</td><td>{len(corpus.valid[pair])}</td>" in shown
+
+
+def test_a_hundred_pairs_are_one_short_line() -> None:
+    pairs = [f"l{i}-en" for i in range(100)]
+    assert by_pair(pairs[:2], [1.234, 5], ".2f") == "l0-en 1.23, l1-en 5.00"
+    assert (
+        by_pair(pairs, [float(i) for i in range(100)], ".1f")
+        == "mean 49.5 of 100 pairs, from 0.0 (l0-en) to 99.0 (l99-en)"
+    )

@@ -113,11 +113,31 @@ def test_pinned_versions_lie_in_the_ranges_of_the_package() -> None:
     root, binder = pins(ROOT / "requirements.txt"), pins(ROOT / "binder" / "requirements.txt")
     ranges = [Requirement(text) for text in project["dependencies"]]
     assert {requirement.name for requirement in ranges} == set(binder), "binder installs what the package depends on"
-    more = ("requirements-dev.txt", "requirements-export.txt", "requirements-site.txt")
-    developer = root | {name: version for file in more for name, version in pins(ROOT / file).items()}
+    more = [ROOT / f"requirements-{name}.txt" for name in ("dev", "export", "download", "site")]
+    developer = root | {name: version for file in more for name, version in pins(file).items()}
     extras = [Requirement(text) for group in project["optional-dependencies"].values() for text in group]
-    outside = [str(r) for r in (*ranges, *extras) if developer.get(r.name, "0") not in r.specifier]
+    users = {"mtdata", "tensorboard", "wandb"}  # programs of their own: a checkout has no pins for them
+    outside = [
+        str(r) for r in (*ranges, *extras) if r.name not in users and developer.get(r.name, "0") not in r.specifier
+    ]
     assert not outside, f"the pins of requirements.txt do not satisfy pyproject.toml: {outside}"
+
+
+@pytest.mark.parametrize("name", ["export", "download", "site"])
+def test_an_extra_installs_what_its_requirements_file_does(name: str) -> None:
+    """Users of the wheel have no such file: messages name the extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = {Requirement(text).name for text in project["optional-dependencies"][name]}
+    assert extra == set(pins(ROOT / f"requirements-{name}.txt"))
+
+
+def test_messages_name_extras_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for path in python_files("pmd_lite", "data_scripts", "lessons/pmd_kit"):
+        text = path.read_text(encoding="utf-8")
+        assert "pip install -r" not in text, f"{relative(path)}: users of the wheel have no requirements files"
+        named = {extra for group in re.findall(r"pmd_lite\[([a-z,]+)\]", text) for extra in group.split(",")}
+        assert named <= project["optional-dependencies"].keys(), relative(path)
 
 
 def test_citation_names_the_version_of_the_package() -> None:

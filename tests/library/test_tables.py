@@ -124,3 +124,14 @@ def test_bad_tables_are_refused() -> None:
         Table(["a", "b"], [["x", 1.0], ["y"]])
     with pytest.raises(UserError, match="at least one column"):
         Table([], [])
+
+
+def test_columns_that_no_line_can_hold_follow_below() -> None:
+    """Every cell of a table of a hundred pairs is printed once, no line is long, and each part names its rows."""
+    pairs = [f"l{i}-en" for i in range(100)]
+    text = Table(["model", *pairs], [["tau=1", *(i + 0.5 for i in range(100))]], digits=1).to_text()
+    blocks = [block.splitlines() for block in text.split("\n\n")]
+    assert max(len(line) for block in blocks for line in block) <= 160
+    cells = [dict(zip(head.split(), row.split(), strict=True)) for head, _, row in blocks]
+    assert all(block.pop("model") == "tau=1" for block in cells)
+    assert [item for block in cells for item in block.items()] == [(p, f"{i}.5") for i, p in enumerate(pairs)]

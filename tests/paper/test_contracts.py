@@ -23,6 +23,7 @@ from pmd_lite.data.tokenizer import PAD
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.mutual import LSMD, BaseDistiller, NoDistillation
+from pmd_lite.errors import Interrupted
 from pmd_lite.interfaces import Clock, Distiller, Sampler, TokenStats
 from pmd_lite.methods import METHODS, SAMPLERS, Resources, make_distiller, make_samplers
 from pmd_lite.model.transformer import Transformer
@@ -31,7 +32,7 @@ from pmd_lite.sampling.temperature import BaseSampler
 from pmd_lite.training.cost import per_token
 from pmd_lite.training.snapshot import clone, differences, preserved_rng
 from pmd_lite.training.student import Plan
-from pmd_lite.training.trainer import Interrupted, Student, Trainer
+from pmd_lite.training.trainer import Student, Trainer
 from tests.conftest import TINY, MakeTrainer
 from tests.paper.test_resume import assert_same
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pmd_lite.errors import UserError
+from pmd_lite.model.optimizer import Adam
 from pmd_lite.training.learner import learning_rate
 from pmd_lite.training.snapshot import clone
 
@@ -26,7 +27,7 @@ class SmallTraining:
         self.gold = torch.randint(WORDS, (ROWS,), generator=fixed)  # [rows]
         self.generator = torch.Generator().manual_seed(seed)
         self.weights = torch.randn(FEATURES, WORDS, generator=self.generator).requires_grad_()
-        self.optimizer = torch.optim.Adam([self.weights], lr=PEAK)
+        self.optimizer = Adam([self.weights], lr=PEAK)
         self.updates = 0
         self.order: list[int] = []
 

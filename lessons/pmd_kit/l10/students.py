@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pmd_kit.exercise import Case
 from pmd_kit.l10.trials import changed_parts
+from pmd_lite.model.optimizer import Adam
 from pmd_lite.training.snapshot import clone, preserved_rng
 
 
@@ -23,7 +24,7 @@ class TinyStudent:
     def __init__(self, seed: int):
         torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Dropout(0.3), nn.Linear(6, 3))
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0)
+        self.optimizer = Adam(self.model.parameters(), lr=0.0)
         self.updates = 0
 
     def train(self, x: Tensor, y: Tensor) -> None:
