@@ -107,20 +107,11 @@ class Estimate:
         if self.memory is not None:
             rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU if there is one"])
         kept = {what: size for what, size in self.disk.items() if what != "while saving"}
-<<<<<<< HEAD
-        listed = ", ".join(f"{what} {amount(size)}" for what, size in kept.items())
-        rows.append(["disk", amount(sum(kept.values())), "", listed])
-        most = amount(sum(self.disk.values()))
-        rows.append(["disk at most", most, "", "while a new checkpoint replaces the last one"])
-        caption = f"{self.name}, {self.speed.device}"
-        return Table(["part", "estimate", "share", "what it is"], rows, caption=caption)
-=======
         listed, most = ", ".join(f"{what} {amount(size)}" for what, size in kept.items()), sum(self.disk.values())
         rows += [["disk", amount(sum(kept.values())), "", listed],
                  ["disk at most", amount(most), "", "while a new checkpoint replaces the last one"]]  # fmt: skip
         columns = ["part", "estimate", "share", "what it is"]
         return Table(columns, rows, caption=f"{self.name}, {self.speed.device}")
->>>>>>> main
 
     def _said(self) -> dict[str, str]:
         """What each part consists of, in words."""
