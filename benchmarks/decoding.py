@@ -179,7 +179,7 @@ def measure(size: str, names: list[str], batches: list[Tensor], rounds: int, mem
     columns = [size, "sentences / CPU s", f"x {names[0]}", "every round", *(f"as {stop}" for stop in rules)]
     tokens = statistics.mean(len(hypotheses[0]) for hypotheses in rules["full"])
     caption = f"{sentences} sentences; translations have {tokens:.1f} tokens. as ...: same best as ours with stop=..."
-    return Table(columns + ["peak MiB"] * memory, rows, best=None, caption=caption)
+    return Table(columns + ["peak MiB"] * memory, rows, caption=caption)
 
 
 def main() -> None:

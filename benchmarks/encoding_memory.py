@@ -160,7 +160,7 @@ def main() -> None:
                          result["peak"]])  # fmt: skip
     columns = ["pairs", "text MB", "write s", "load s", "encode s", "pairs/s", "load: anonymous MB", "anonymous MB",
                "peak MB"]  # fmt: skip
-    print(Table(columns, rows, best=None, digits=0).to_text())
+    print(Table(columns, rows, digits=0).to_text())
     for kind in ("anonymous", "peak"):
         print(f"{kind}: largest / smallest corpus = {found[-1][kind] / found[0][kind]:.3f} (bar: 1.100)")
 

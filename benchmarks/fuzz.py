@@ -133,7 +133,7 @@ def table(found: dict[str, Counter[str]]) -> Table:
     """Kinds by outcomes."""
     rows: list[list[Any]] = [[kind, of.total(), *(of[name] for name in OUTCOMES)] for kind, of in found.items()]
     rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, len(OUTCOMES) + 2))])
-    return Table(["kind", "tried", *OUTCOMES], rows, best=None)
+    return Table(["kind", "tried", *OUTCOMES], rows)
 
 
 def main() -> int:

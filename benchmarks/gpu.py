@@ -88,7 +88,7 @@ def training(card: Card) -> None:
             continue
         measure(f"{name} bf16", Peer(peer.model.to(card.device), peer.logits), torch.bfloat16)
     columns = ["", "target tokens/s", "TFLOP/s", "MFU", "of the product", "memory MiB"]
-    print(Table(columns, rows, best=None).to_text())
+    print(Table(columns, rows).to_text())
 
 
 def wmt6_trainer(card: Card, folder: str) -> Trainer:
@@ -150,7 +150,7 @@ def loss(card: Card) -> None:
     for name, work in (("fused", fused), ("whole logits", whole)):
         rows.append([name, f"{card.peak(work):,.0f}", f"{1000 * card.seconds(work):,.1f}",
                      f"{float(found[name].detach()) / size.tokens:.4f}"])  # fmt: skip
-    print(Table(["Eq. 4 with one teacher", "memory MiB", "ms", "loss / token"], rows, best=None).to_text())
+    print(Table(["Eq. 4 with one teacher", "memory MiB", "ms", "loss / token"], rows).to_text())
 
 
 def search(card: Card) -> None:

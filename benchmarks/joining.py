@@ -63,7 +63,7 @@ def main() -> None:
         rows.append([f"{pair}{' (new)' if pair == new else ''}", *(f"{fmean(x):.0f} {tuple(x)}" for x in columns)])
     rows.append([f"best dev loss of {new}", *(f"{fmean(end[i] for end in ends):.3f}" for i in (0, 1))])
     rows.append([f"passes over {new}", *(f"{fmean(of[i] for of in seen):.1f}" for i in (0, 1))])
-    print(Table(["updates until the new model's best dev loss", "new model", "joined"], rows, best=None).to_text())
+    print(Table(["updates until the new model's best dev loss", "new model", "joined"], rows).to_text())
 
 
 if __name__ == "__main__":

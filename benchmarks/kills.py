@@ -321,7 +321,7 @@ def table(rows: Sequence[Row], signals: Sequence[str] = SIGNALS) -> Table:
         for row in rows
     ]
     lines.append(["all", *(sum(line[i] for line in lines) for i in range(1, len(signals) + 4))])
-    return Table(["command", *signals, "sent", "same bits in the end", "other"], lines, best=None)
+    return Table(["command", *signals, "sent", "same bits in the end", "other"], lines)
 
 
 def main() -> int:

@@ -151,7 +151,7 @@ def main() -> None:
         ["the same with L + L^2 gradients", f"{published / epoch:.0%}",
          f"{n + n * n} gradients, {published / ours:.1f} x ours"],
     ]  # fmt: skip
-    print(Table(["what", "measured", "beside"], rows, best=None).to_text())
+    print(Table(["what", "measured", "beside"], rows).to_text())
 
 
 if __name__ == "__main__":

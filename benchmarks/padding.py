@@ -131,7 +131,7 @@ def main() -> None:
             if name == "training":
                 each = "; ".join(f"{pair} {p.waste:.1%}" for pair, p in zip(encoded.pairs, parts, strict=True))
                 print(f"{budget:,} tokens, training, waste by pair: {each}")
-    print(Table(columns, rows, best=None).to_text())
+    print(Table(columns, rows).to_text())
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def main() -> None:
                      peaks[2, True] / peaks[2, False]])  # fmt: skip
     columns = ["vocab", "single plain s", "single fused s", "PMD plain s", "PMD fused s", "PMD fused / single fused",
                "PMD fused / single plain", "PMD fused / PMD plain", "plain MiB", "fused MiB", "memory"]  # fmt: skip
-    print(Table(columns, rows, best=None, digits=2, caption=f"{words.shape}, {words.tokens} target tokens").to_text())
+    print(Table(columns, rows, digits=2, caption=f"{words.shape}, {words.tokens} target tokens").to_text())
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def main() -> None:
                              f"{searching:.0%}"])  # fmt: skip
     columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters",
                "search / epoch, multiply-adds"]  # fmt: skip
-    print(Table(columns, rows, best=None, digits=2).to_text())
+    print(Table(columns, rows, digits=2).to_text())
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def main() -> None:
                 rows.append([precision, cache or "1024", pads, str(batches), str(shapes), *row])
                 print(" | ".join(map(str, rows[-1])), flush=True)
     columns = ["precision", "cache", "lengths", "updates", "shapes", "tokens / CPU s", "MiB before", "grown by"]
-    print(Table(columns, rows, best=None).to_text())
+    print(Table(columns, rows).to_text())
 
 
 if __name__ == "__main__":

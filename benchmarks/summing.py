@@ -93,7 +93,7 @@ def rank_of(rank: int, words: argparse.Namespace, store: str) -> None:
         print(
             f"{words.processes} processes, {size / 1e6:.1f} M parameters, {words.accumulate} x {words.tokens:,} tokens"
         )
-        print(Table(["gradients", "median s / update", "least", "ratio"], rows, best=None).to_text())
+        print(Table(["gradients", "median s / update", "least", "ratio"], rows).to_text())
     dist.destroy_process_group()
 
 

@@ -86,7 +86,7 @@ def dwi(words: argparse.Namespace, settings: dict[str, Any]) -> None:
         "smallest dev loss of the 27 trials. own: share of its variance that the pair's own action explains"
     )
     columns = ["pair", "searches", "other action", "lost", "range", "own"]
-    table = Table(columns, rows, best=None, digits=4, caption=caption)
+    table = Table(columns, rows, digits=4, caption=caption)
     (words.out / "dwi.md").write_text(table.to_markdown() + "\n", encoding="utf-8")
     (words.out / "dwi.json").write_text(json.dumps(searches) + "\n", encoding="utf-8")
     print(table.to_text())

@@ -91,7 +91,7 @@ def main() -> None:
         runners[name].close()
     columns = ["implementation", "target tokens / CPU s", "pmd_lite is x times as fast", "rounds", "peak MiB"]
     caption = f"{words.shape}, {words.vocab:,} pieces, {words.rounds} x {words.steps} steps of <= {words.tokens} tokens"
-    print(Table(columns, rows, best=None, digits=2, caption=caption).to_text())
+    print(Table(columns, rows, digits=2, caption=caption).to_text())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit
 from pmd_lite.distillation.losses import token_logits
 from pmd_lite.evaluation.scoring import one_line, score_pair
-from pmd_lite.evaluation.significance import SentenceStats, sentence_stats
+from pmd_lite.evaluation.significance import sentence_stats
 from pmd_lite.evaluation.translation import translate_ids
 from pmd_lite.model import Ensemble, Transformer
 
@@ -80,21 +80,10 @@ def scored(hyps: Sequence[str], refs: Sequence[str], pair: str) -> dict[str, Any
 
 
 def packed(table: np.ndarray[Any, np.dtype[np.int64]]) -> str:
-    """[sentence, column] of small whole numbers as text."""
+    """[sentence, column] of small whole numbers as text; `pmd_kit.l13.study.unpacked` reads it."""
     rows, columns = table.shape
     body = base64.b85encode(zlib.compress(table.astype("<u2").T.tobytes(), 9)).decode()
     return f"{rows}x{columns}:{body}"
-
-
-def unpacked(text: str) -> tuple[SentenceStats, np.ndarray[Any, np.dtype[np.float64]]]:
-    """([sentence, 10] as `sentence_stats` returns them, [sentence] chrF of 0 to 100) of what `packed` wrote."""
-    shape, _, body = text.partition(":")
-    rows, columns = map(int, shape.split("x"))
-    flat = np.frombuffer(zlib.decompress(base64.b85decode(body)), dtype="<u2")
-    table = flat.reshape(columns, rows).T.astype(np.int64)
-    matches, (hyp, ref), chrf = table[:, :4], table[:, 4:6].T, table[:, 6] / 10
-    totals = np.maximum(hyp[:, None] - np.arange(4), 0)  # a sentence of n tokens has n - 3 of four
-    return np.concatenate([matches, totals, hyp[:, None], ref[:, None]], axis=1), chrf
 
 
 def measured(model: Model, corpus: Corpus, encoded: EncodedCorpus, config: Config) -> dict[str, dict[str, Any]]:

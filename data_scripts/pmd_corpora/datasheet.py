@@ -163,20 +163,20 @@ def summary(facts: Sequence[PairFacts]) -> tuple[Table, Table, Table]:
     sizes = Table(
         ["pair", "train", "valid", "test", "share tau=1", "share tau=5"],
         [[f.pair, *f.sizes, shares[0][i], shares[1][i]] for i, f in enumerate(facts)],
-        best=None, digits=3, caption="Sentence pairs, and the share of each pair in training (Eq. 2)",
+        digits=3, caption="Sentence pairs, and the share of each pair in training (Eq. 2)",
     )  # fmt: skip
     sampled = any(f.sizes[0] > LINES for f in facts)
     words = Table(
         ["pair", "side", "counted in", "mean length", "different", "unseen in test"],
         [[f.pair, side.language, side.unit, float(side.lengths.mean()), side.types, f"{side.unseen:.1%}"]
          for f in facts for side in (f.src, f.trg)],
-        best=None, digits=1, caption=f"Words of the training text{f', in {LINES:,} lines a pair' if sampled else ''}",
+        digits=1, caption=f"Words of the training text{f', in {LINES:,} lines a pair' if sampled else ''}",
     )  # fmt: skip
     faults = Table(
         ["pair", "repeated pairs", "share repeated", "in valid too", "in test too", "source script", "target script"],
         [[f.pair, f.repeated, f"{f.repeated / f.sizes[0]:.1%}", *f.leaked, *map(_say_script, (f.src, f.trg))]
          for f in facts],
-        best=None, caption="Training pairs that should not be there; lines in another script than the language's",
+        caption="Training pairs that should not be there; lines in another script than the language's",
     )  # fmt: skip
     return sizes, words, faults
 

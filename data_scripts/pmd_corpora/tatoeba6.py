@@ -174,7 +174,7 @@ def summary(counts: Mapping[str, Counter[str]], cut: Cut, wanted: Mapping[str, i
         if len(cut.texts[lang][split]) < size[split][lang]
     ]
     held = "the same English lines in all languages" if cut.shared else "own lines for each language"
-    text = f"{Table(['pairs', *langs], rows, best=None).to_markdown()}\n\nvalid and test: {held}."
+    text = f"{Table(['pairs', *langs], rows).to_markdown()}\n\nvalid and test: {held}."
     return f"{text}\nFewer than asked for: {', '.join(fewer)}." if fewer else text
 
 
@@ -186,7 +186,7 @@ def attribution(used: Sequence[Path], folder: Path, table: str) -> str:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         date = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
         rows.append([path.relative_to(folder).as_posix(), date, path.stat().st_size, digest])
-    files = Table(["file", "dated", "bytes", "sha256"], rows, best=None).to_markdown()
+    files = Table(["file", "dated", "bytes", "sha256"], rows).to_markdown()
     return (
         "Sentences and translations by the members of Tatoeba (https://tatoeba.org), under the licence CC BY 2.0 FR\n"
         "(https://creativecommons.org/licenses/by/2.0/fr/). Changed here: some of them were chosen, cut into train,\n"

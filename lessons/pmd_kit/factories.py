@@ -251,7 +251,7 @@ class Outcome:
         rows: list[list[Cell]] = [
             [label, *(mean_spread(column) for column in zip(*runs, strict=True))] for label, runs in self.scores.items()
         ]
-        return Table(["test", *COLUMNS], rows, best=None)
+        return Table(["test", *COLUMNS], rows)
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> Table:
         """Mean difference of each pair of networks over the worlds, and in how many worlds the first one is better."""
@@ -262,7 +262,7 @@ class Outcome:
                 d = [a[column] - b[column] for a, b in zip(self.scores[name], self.scores[other], strict=True)]
                 cells.append(f"{statistics.fmean(d):+.2f} ({sum(sign * x > 0 for x in d)} of {len(d)})")
             rows.append([f"{name} - {other}", *cells])
-        return Table(["difference (better in)", *COLUMNS], rows, best=None)
+        return Table(["difference (better in)", *COLUMNS], rows)
 
     def figure(self) -> LessonFigure:
         """Both frontiers: the mean of the worlds, then each world."""

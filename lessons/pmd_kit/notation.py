@@ -62,7 +62,7 @@ NOTATION: tuple[Symbol, ...] = (
 def notation_table() -> Table:
     """Symbol, meaning, place in the paper, name in the code, lesson."""
     rows = [[s.symbol, s.meaning, s.where, s.code.replace(":", "."), s.lesson] for s in NOTATION]
-    return Table(["symbol", "meaning", "paper", "code (pmd_lite.)", "lesson"], rows, best=None)
+    return Table(["symbol", "meaning", "paper", "code (pmd_lite.)", "lesson"], rows)
 
 
 GLOSSARY: dict[str, str] = {
@@ -88,7 +88,7 @@ GLOSSARY: dict[str, str] = {
 def glossary_table() -> Table:
     """The glossary, in alphabetical order."""
     words = sorted(GLOSSARY, key=str.casefold)
-    return Table(["word", "meaning"], [[word, GLOSSARY[word]] for word in words], best=None)
+    return Table(["word", "meaning"], [[word, GLOSSARY[word]] for word in words])
 
 
 def notation_page() -> str:

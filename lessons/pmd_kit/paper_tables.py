@@ -75,10 +75,10 @@ def main_results(data: Set) -> Table:
         if (into, out_of) != ("-", "-"):
             rows.append([row.name, "copied by the paper" if row.name in copied else "the paper's own", into, out_of])
     caption = f"Mean BLEU on {data} as the paper reports it; models 1 and 2 separated by a slash"
-    return Table(["method", "figures", "into English", "out of English"], rows, best=None, caption=caption)
+    return Table(["method", "figures", "into English", "out of English"], rows, caption=caption)
 
 
 def deviations() -> Table:
     """Where paper, released code and this library differ, and what changes ours: the list of `departures`."""
     rows = [[d.what, d.paper, d.released, d.ours, d.file, d.option] for d in DEPARTURES]
-    return Table(["what", "paper", "released code", "ours", "decided in", "option"], rows, best=None)
+    return Table(["what", "paper", "released code", "ours", "decided in", "option"], rows)

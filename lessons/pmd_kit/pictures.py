@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.pareto import pareto_front
-from pmd_lite.figures.plots import Numbers, check_series, draw_line
+from pmd_lite.figures.plots import Numbers, check_series, draw_front, draw_line
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
@@ -78,12 +77,7 @@ def frontiers(
         ax.margins(0.2)
         ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())
         for points, style in zip(pair, styles, strict=True):
-            front = sorted(points[i] for i in pareto_front(points))
-            corners = [(ax.get_xlim()[0], front[0][1]), *front, (front[-1][0], ax.get_ylim()[0])]
-            # To the left of a point, the step is as high as the point.
-            ax.plot(
-                *zip(*corners, strict=True), drawstyle="steps-pre", color=style["color"], linestyle=style["linestyle"]
-            )
+            draw_front(ax, points, style["color"], "", style["linestyle"])
             ax.plot(*zip(*points, strict=True), color=style["color"], marker=style["marker"], linestyle="none")
         for start, end in zip(*pair, strict=True):
             arrow = {"arrowstyle": "-|>", "color": "#333333", "linewidth": 1, "shrinkA": 4, "shrinkB": 4}

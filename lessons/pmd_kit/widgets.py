@@ -41,6 +41,26 @@ def redrawn(draw: Callable[..., LessonFigure], caption: str, **controls: Any) ->
     return ipw.VBox([ipw.HTML(f"<p>{caption}</p>"), *controls.values(), picture])
 
 
+MOST_BUTTONS = 9
+
+
+def chooser(
+    options: Sequence[Any], value: Any = None, description: str = ""
+) -> ipw.ToggleButtons | ipw.SelectionSlider:
+    """One of several: buttons (Tab, then Space), or a slider (Tab, then arrow keys left and right) for many options.
+
+    JupyterLab takes the up and down keys for itself and moves to another cell, so that a list cannot be used by
+    keyboard. options: texts or (text, value); value: the one to begin with, else the first.
+    """
+    start = {} if value is None else {"value": value}
+    if len(options) > MOST_BUTTONS:
+        layout = ipw.Layout(width="34em")
+        return ipw.SelectionSlider(
+            options=options, description=description, layout=layout, continuous_update=False, **start
+        )
+    return ipw.ToggleButtons(options=options, description=description, style={"button_width": "auto"}, **start)
+
+
 def frontier_picker(runs: Sequence[Run]) -> ipw.VBox:
     """Choose whose students stand on the plane of low- and high-resource BLEU."""
     names = [run.method.name for run in runs]

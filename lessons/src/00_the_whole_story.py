@@ -7,7 +7,7 @@
 # > Python; you need to know nothing about translation.
 #
 # **Contents**: two factories · six languages · two models, and two that teach each other · a prediction · BLEU per language ·
-# the frontier · the weights · when does it help? · why not here? · the map · where to go next
+# the frontier · the weights · when does it help? · why not here? · the map · quiz · where to go next
 
 # %% [markdown]
 # ## Two factories
@@ -140,7 +140,7 @@ print(l00.stories.gains(one, five, auto))
 # ## The frontier
 #
 # Again each model is a point: further to the right is better on small languages, further up is better on large ones. The gray
-# line joins the single models. Each arrow goes from a single model to the student that started as its twin. This is a small
+# steps enclose what the single models dominate, the blue ones what the students dominate. Each arrow goes from a single model to the student that started as its twin. This is a small
 # version of the first figure of the paper.
 
 # %%

@@ -171,7 +171,7 @@ for tau, tokenizer in tokenizers.items():
         encoded = tokenizer.encode([text for text, _ in corpus.train[pair]], pair, "src")
         row.append(sum(len(ids) - 2 for ids in encoded) / len(encoded))
     rows.append(row)
-Table(["pieces per source sentence", *corpus.pairs], rows, best=None, digits=1)
+Table(["pieces per source sentence", *corpus.pairs], rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** If the vocabulary is learned from the data as they are, it cuts the three smallest languages almost into
@@ -383,7 +383,7 @@ for number, pair in enumerate(data.pairs):
     tokens, positions = sum(b.tokens for b in batches), sum(b.trg_in.numel() for b in batches)
     rows.append([pair, data.sizes[number], tokens / 20, f"{1 - tokens / positions:.0%}", stream.visits])
 columns = ["20 batches of", "sentences", "target tokens per batch", "padding of the target", "passes made"]
-Table(columns, rows, best=None)
+Table(columns, rows)
 
 # %% [markdown]
 # **What to notice.** Twenty batches are a fifth of a pass for `fra`, and seven and ten passes for the two pairs of thirty

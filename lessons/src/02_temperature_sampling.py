@@ -157,7 +157,7 @@ rows = []
 for tau in (1, 2, 5, math.inf):
     p = temperature_probabilities(sizes, tau).tolist()
     rows.append([f"tau={tau:g}", *(epoch * share / n for share, n in zip(p, sizes))])
-Table(["visits per sentence and epoch", *pairs], rows, best=None, digits=2)
+Table(["visits per sentence and epoch", *pairs], rows, digits=2)
 
 # %% [markdown]
 # **What to notice.** At $\tau=5$ each Turkish sentence is seen 77 times an epoch, and the paper trains for 70 epochs: 5,400
@@ -188,7 +188,7 @@ for shares in ("batches", "sentences"):
     sentences = drawn * per_batch / (drawn * per_batch).sum()
     rows.append([f'shares="{shares}"', *drawn.tolist(), *sentences.tolist()])
 Table(["P = (1/2, 1/2) is a share of", "batches, short", "batches, long", "sentences, short", "sentences, long"], rows,
-      best=None, digits=2)
+      digits=2)
 
 # %% [markdown]
 # **What to notice.** Only in the second row does each pair get half of the sentences. On real text the sentence lengths of two
@@ -212,7 +212,7 @@ for draws in ("iid", "stratified"):
         schedule = PairSchedule((seed,), draws)
         counts.append(sum(schedule.next(p) == 5 for _ in range(64)))
     rows.append([draws, 64 * p[5].item(), sum(counts) / 200, min(counts), max(counts)])
-Table(["64 draws at tau=5", "Turkish, expected", "average of 200 tries", "fewest", "most"], rows, best=None, digits=2)
+Table(["64 draws at tau=5", "Turkish, expected", "average of 200 tries", "fewest", "most"], rows, digits=2)
 
 # %% [markdown]
 # **What to notice.** Both averages are near the expected number. They differ in a single run: independent draws may give Turkish

@@ -405,7 +405,7 @@ def spread_after_each_layer(norm):
 
 Table(
     ["spread of x", *(f"layer {i}" for i in range(1, 7))],
-    [[norm, *spread_after_each_layer(norm)] for norm in ("pre", "post")], best=None,
+    [[norm, *spread_after_each_layer(norm)] for norm in ("pre", "post")],
 )
 
 # %% [markdown]
@@ -422,7 +422,7 @@ rows = [
     [name, " x ".join(str(n) for n in part.weight.shape), sum(p.numel() for p in part.parameters())]
     for name, part in model.named_modules() if hasattr(part, "weight")
 ]
-Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parameter_count()]], best=None)
+Table(["part", "weight", "numbers, with bias"], [*rows, ["all", "", model.parameter_count()]])
 
 # %% [markdown]
 # **What to notice.** There is *one* embedding table, and it holds more than a third of the numbers of this small model. The
@@ -480,7 +480,7 @@ for name, tie in (("toy", "all"), ("wmt6", "all"), ("wmt6", "decoder")):
     tables = sum(p.numel() for n, p in big.named_parameters() if "embedding.weight" in n)
     share = 100 * tables / big.parameter_count()
     rows.append([f"{name}, tie={tie}", config.tokenizer.vocab_size, big.parameter_count(), share])
-Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, best=None, digits=0)
+Table(["model", "vocabulary", "parameters", "of these in tables, %"], rows, digits=0)
 
 # %% [markdown]
 # **What to notice.** The layers of the paper's model hold 44 million numbers. The table of 64,000 pieces adds another 33

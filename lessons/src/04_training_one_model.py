@@ -313,7 +313,7 @@ for name in ("wmt6", "small", "toy"):
     rows.append([name, f"{optim.lr:g}", optim.warmup, str(optim.betas), f"{optim.label_smoothing:g}",
                  train.tokens * train.accumulate, f"{model.dropout:g}"])  # fmt: skip
 columns = ["preset", "peak", "warm-up", "Adam's betas", "smoothing", "tokens an update", "dropout"]
-Table(columns, rows, best=None)
+Table(columns, rows)
 
 # %% [markdown]
 # **What to notice.** Betas and smoothing are the same everywhere. Peak, warm-up and batch are not; they belong together. The
@@ -388,7 +388,7 @@ for name, of in trained.items():
     rows.append([name, overall, *by_pair])
 columns = ["training", "dev, all pairs", "fra train", "fra dev", "tur train", "tur dev"]
 caption = "Nats per token at the last evaluation, mean and standard deviation over two seeds"
-Table(columns, rows, best=None, caption=caption)
+Table(columns, rows, caption=caption)
 
 # %%
 usual, *others = means
@@ -481,7 +481,7 @@ for name in ("weights", "optimizer", "updates", "order", "generator"):
 
     off = l04.small_training.restarted(all_but_one, seed=1, before=7, after=5) - right
     rows.append([name, off.abs().max().item()])
-Table(["forgotten", "largest difference of a weight"], rows, best=None, digits=3)
+Table(["forgotten", "largest difference of a weight"], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** Whichever part is missing, the weights end elsewhere. The size of the difference is not a measure of the

@@ -212,7 +212,7 @@ def row(name, pair, hyps):
 found = {(pair, beam): translate(pair, beam) for pair in ("fra-eng", "est-eng") for beam in (1, 2, 5)}
 rows = [row(f"beam {beam}", pair, hyps) for (pair, beam), hyps in found.items()]
 rows += [row(f"beam 5, penalty {p:g}", "est-eng", translate("est-eng", 5, p)) for p in (0.0, 2.0)]
-Table(["search", "pair", "BLEU", "length, % of reference"], rows, best=None, digits=1)
+Table(["search", "pair", "BLEU", "length, % of reference"], rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** A wider beam finds hypotheses with a higher score, and BLEU hardly moves, sometimes down: a higher score
@@ -316,7 +316,7 @@ for pair in ("fra-eng", "est-eng"):
     each = [sacrebleu.sentence_bleu(hyp, [ref]).score for hyp, ref in zip(hyps, refs)]
     perfect = 100 * sum(score > 99 for score in each) / len(each)
     rows.append([pair, corpus_bleu(hyps, refs, "eng").bleu, sum(each) / len(each), perfect])
-Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, best=None, digits=1)
+Table(["pair", "corpus BLEU", "mean of sentence BLEUs", "perfect sentences, %"], rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** The mean of sentence BLEUs is another number than the corpus BLEU. It gives a short sentence as much

@@ -82,7 +82,7 @@ for name, both in sweep.items():
     overall = [sum(run.bleu().values()) / len(run.pairs) for run in both]
     rows.append([name, mean_spread(high), mean_spread(low), mean_spread(overall)])
 caption = "Test BLEU, mean and standard deviation over two seeds"
-Table(["model", "HRL", "LRL", "all six"], rows, best=None, digits=1, caption=caption)
+Table(["model", "HRL", "LRL", "all six"], rows, digits=1, caption=caption)
 
 # %% [markdown]
 # Here are the same models on the plane, with the probabilities of one of them (bars). The dashed line is the first temperature
@@ -286,7 +286,7 @@ for name in means:
     others = [point for other, point in means.items() if other != name]
     rows.append([name, hypervolume(others, (0, 0)) - whole])
 caption = f"Area of all from (0, 0): {whole:.0f}"
-Table(["without", "change of the area"], rows, best=None, digits=1, caption=caption)
+Table(["without", "change of the area"], rows, digits=1, caption=caption)
 
 # %% [markdown]
 # One number for a frontier is convenient, and it hides a choice. Here are two sets of models, the same data each time, with three
@@ -445,12 +445,13 @@ l06.frontier_plane.frontier_plane(contenders)
 l06.frontier_plane.standing_table(contenders)
 
 # %% [markdown]
-# Here you can change the same picture. It shows everything in `runs/` beside this notebook: what lesson 00 trained is there too
-# if you have run it, and so are the runs that you train later; press "read folder again". A run that is not finished is named
-# below the picture instead of shown in it. (Without a running kernel you see only the figure above.)
+# Here you can change the same picture. It opens on the runs of this lesson. Everything else in `runs/` beside this notebook
+# stands there without a tick: what lesson 00 trained, if you have run it, and the runs that you train later (press "read folder
+# again"). A run that is not finished is named below the picture instead of shown in it. (Without a running kernel you see only
+# the figure above.)
 
 # %% tags=["widget"]
-l06.explorer.frontier_explorer("runs")
+l06.explorer.frontier_explorer("runs", contenders)
 
 # %% [markdown]
 # **Things to try.** Which $\tau$ is dominated if Turkish alone is the judge of small languages? Switch from BLEU to dev loss:

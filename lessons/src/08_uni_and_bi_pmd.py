@@ -35,7 +35,7 @@ from pmd_lite.evaluation.tables import Table
 pairs = ["fr-en", "et-en", "tr-en"]
 losses = torch.tensor([[0.20, 1.30, 1.95], [0.55, 0.85, 1.60]])  # [student, pair], nats per token
 rows = [[f"student {i + 1}", *losses[i].tolist()] for i in (0, 1)]
-Table(["", *pairs], rows, best="min", digits=2)
+Table(["", *pairs], rows, digits=2)
 
 # %% [markdown]
 # ## Only the worse one learns
@@ -140,7 +140,7 @@ for world, sizes in worlds.items():
     for name, weights in (("Uni-PMD", uni_weights(large_and_small, 0.4)), ("Bi-PMD", torch.full((2, 6), 0.4))):
         one, two = l08.checks.distilled(p, weights).tolist()
         rows.append([world, name, f"{one:.1%}", f"{two:.1%}", f"{6 + one + two:.2f}"])
-Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes per round"], rows, best=None)
+Table(["world", "rule", "student 1 taught in", "student 2 taught in", "passes per round"], rows)
 
 # %% [markdown]
 # **What to notice.** With Uni-PMD student 1 learns only on the pairs that it hardly ever draws: two batches in a hundred on
@@ -236,7 +236,7 @@ l08.figures.error_shares(list(right), shares, alt=f"Share of tokens right: the b
 columns = ["pair", "better", "it is right, %", "worse is right, %", "second opinion, %", "control, %"]
 caption = ("second opinion: share of the better model's errors that the worse model gets right. "
            "control: share of the errors of tau=1 that another tau=1 model gets right")
-Table(columns, rows, best=None, caption=caption)
+Table(columns, rows, caption=caption)
 
 # %% [markdown]
 # **What to notice.** Read the column *second opinion* first. Is it clearly above 0? Then the theory's first half holds: the worse
@@ -308,7 +308,7 @@ stored.table([label for label in stored.systems if label.split(" ")[0] in shown]
 from pmd_lite.methods import METHODS
 
 rows = [[name, *METHODS[name].reported] for name in ("tau=1", "tau=5", "uni-pmd", "bi-pmd")]
-Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows, best=None)
+Table(["method", "TED-8-Diverse M2O", "TED O2M", "WMT-6 M2O", "WMT-6 O2M"], rows)
 
 # %% [markdown]
 # **What to notice.** On WMT-6 the `model_1` of Uni-PMD is hardly better than plain $\tau=1$, by 0.2 and by 0.04, and its
@@ -383,7 +383,7 @@ learners = None
 learners = ["both" if abs(a - b) < 0.05 * math.log(2) else "1" if a > b else "2" for a, b in table]
 ### END SOLUTION
 rows = [[pair, *row] for pair, row in zip(l08.checks.PAIRS, table)]
-Table(["dev loss (nats)", "student 1", "student 2"], rows, best=None, digits=3)
+Table(["dev loss (nats)", "student 1", "student 2"], rows, digits=3)
 
 # %% tags=["check", "points:2"]
 l08.checks.my_learners(student).check(learners)
@@ -420,7 +420,7 @@ for name, couple in couples.items():
     differ = (paper != released).any(dim=1).sum().item()
     changes = (paper[1:] != paper[:-1]).any(dim=1).sum().item()
     rows.append([name, paper[:, 0].numel(), differ, changes])
-Table(["couple", "judgements", "the rules differ", "the lead changes hands"], rows, best=None)
+Table(["couple", "judgements", "the rules differ", "the lead changes hands"], rows)
 
 # %% [markdown]
 # **What to notice.** Compare the leads at the end of the figure with the width of the gray band. Where a lead is several times

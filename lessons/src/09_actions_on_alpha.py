@@ -69,7 +69,7 @@ for start in (0.1, 0.5, 0.9):
     up = min(1.0, start + 0.3)
     back = max(0.0, up - 0.3)
     rows.append([start, up, back])
-Table(["alpha", "0.3 added, cut off at 1", "0.3 subtracted again"], rows, best=None)
+Table(["alpha", "0.3 added, cut off at 1", "0.3 subtracted again"], rows)
 
 # %% [markdown]
 # **What to notice.** From 0.9, one step up and one step down end at 0.7. There is a second problem. A step from 0.5 to 0.8
@@ -96,7 +96,7 @@ rows = []
 for alpha in (0.1, 0.5, 0.9):
     a = torch.tensor(alpha)
     rows.append([alpha, logit(a).item(), increase(a, 1.0).item(), decrease(a, 1.0).item()])
-Table(["alpha", "logit", "up, mu=1", "down, mu=1"], rows, best=None, digits=3)
+Table(["alpha", "logit", "up, mu=1", "down, mu=1"], rows, digits=3)
 
 # %% [markdown]
 # ### Exercise 1: f_up (5 minutes, difficulty 1)
@@ -298,7 +298,7 @@ l09.figures.trajectory(
 
 # %%
 rows = [[name, *path] for name, path in paths.items()]
-Table(["alpha", "start", *actions], rows, best=None, digits=3)
+Table(["alpha", "start", *actions], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** On the left, the same action gives steps of different length. On the right, on the logit scale, the
@@ -419,7 +419,7 @@ for schedule in get_args(StepSize):
         rng = np.random.default_rng(0)
         means.append(sum(off_by(schedule, wander, rng) for _ in range(500)) / 500)
     rows.append([schedule, *means])
-Table(["distance from the best alpha", "best alpha stays", "best alpha moves"], rows, best="min", digits=3)
+Table(["distance from the best alpha", "best alpha stays", "best alpha moves"], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** With a constant step the weights are the rungs of a ladder, 1 apart on the logit scale. The best

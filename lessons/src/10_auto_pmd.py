@@ -63,7 +63,7 @@ actions = choose(R, reduced_space(3))
 new = [torch.sigmoid(act(logit(a), action, 1.0)).item() for a, action in zip(alpha, actions)]
 rows = [[f"R, {action}", *row.tolist()] for action, row in zip(ACTIONS, R)]
 rows += [["action", *actions], ["alpha", *alpha.tolist()], ["new alpha", *new]]
-Table(["", "fr-en", "de-en", "tr-en"], rows, best=None)
+Table(["", "fr-en", "de-en", "tr-en"], rows)
 
 # %% [markdown]
 # French was best when all weights went down, German when all went up. For Turkish, *keep* and *up* were equally good. On an
@@ -204,7 +204,7 @@ rows = []
 for i, (pair, n) in enumerate(zip(corpus.pairs, corpus.sizes)):
     held = sum(len(batch.src) for batch in trial_set if batch.pair == i)
     rows.append([pair, n, math.ceil(rho * n), held, f"{held / n:.0%}"])
-Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows, best=None)
+Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows)
 
 # %% [markdown]
 # **What to notice.** The trial set holds most sentences of the smallest pairs, or all of them more than once.
@@ -347,7 +347,7 @@ ways = {
 }
 shared = {way: len(l10.checks.sharing(state, kept)) for way, kept in ways.items()}
 rows = [[way, f"{count} of {len(state)}"] for way, count in shared.items()]
-Table(["snapshot made by", "tensors that share memory"], rows, best=None)
+Table(["snapshot made by", "tensors that share memory"], rows)
 
 # %% [markdown]
 # ## What the leak does
@@ -364,7 +364,7 @@ for name, rollback in (("copies", True), ("live, as released", False)):
     before = l10.trials.student_state(trainer, 1)
     found[name] = trainer.probe.trial(1, same).tolist()
     left.append([name, ", ".join(l10.trials.changed_parts(before, l10.trials.student_state(trainer, 1))) or "nothing"])
-Table(["trials with", "what they leave changed in the student"], left, best=None)
+Table(["trials with", "what they leave changed in the student"], left)
 
 # %%
 first, _, third = found["live, as released"]
@@ -392,7 +392,7 @@ l10.figures.equal_trials(
 order = ("up", "keep", "down")
 live = torch.tensor(found["live, as released"], dtype=torch.float64)
 read = choose(live, reduced_space(len(corpus.pairs), order), order)
-Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]], best=None)
+Table(["trials of equal weights", *corpus.pairs], [["chosen action", *read]])
 
 # %% [markdown]
 # **What to notice.** Where a pair overfits, the first trial is the best one, whatever its weights, and the search calls it
@@ -453,7 +453,7 @@ rows = [
     ["and three dev losses for each student", (2 * 10 * in_set + on_dev) / (8 * epoch)],
     ["counted in the run, trials / (training + teachers)", counted],
 ]
-Table(["what a search adds", "share"], [[what, f"{share:.0%}"] for what, share in rows], best=None)
+Table(["what a search adds", "share"], [[what, f"{share:.0%}"] for what, share in rows])
 
 # %% [markdown]
 # **What to notice.** Compare rows three and four: how much of our bill is evaluation? Six passes over 300 dev sentences per pair
@@ -479,7 +479,7 @@ plots.alpha_over_time(steps, paths, alt=f"Weights of two pairs after each search
 
 # %%
 rows = [[label, *searches[-1].after] for label, searches in zip(log.labels, log.searches)]
-Table(["weights at the end", *log.pairs], rows, best=None)
+Table(["weights at the end", *log.pairs], rows)
 
 # %% [markdown]
 # **What to notice.** The paper finds that Turkish has a higher weight than French: small languages overfit more, and so need more
@@ -516,7 +516,7 @@ for label, searches in zip(log.labels, log.searches):
         for i in range(len(log.pairs))
     ]
     rows.append([label, len(searches), *against])
-Table(["the common action differs from the pair's own", "searches", *log.pairs], rows, best=None)
+Table(["the common action differs from the pair's own", "searches", *log.pairs], rows)
 
 # %% [markdown]
 # **What to notice.** A sum listens to the pairs whose losses react most.
@@ -538,7 +538,7 @@ for label, row in zip(labels, stored.table(labels).rows):
     paper = [scores.split("/")[student] for scores in METHODS[method].reported[2:]]
     rows.append([label.split(" (")[0], *paper, row[1], row[3], row[5], *row[-3:]])
 columns = ["", "M2O, paper", "O2M, paper", "ours", "HRL", "LRL", "HRL loss", "LRL loss", "compute"]
-Table(columns, rows, best=None, digits=1)
+Table(columns, rows, digits=1)
 
 # %% [markdown]
 # **What to notice.**

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 13 Real text
 #
-# > **You will**: read a table of real translations, test a difference yourself by resampling sentences, and say which
-# > differences are noise. **Time**: half a minute on two CPU cores (nothing is trained unless you turn one switch), forty
-# > with the exercises. **Difficulty**: 3 of 5. **You need**: lessons 05, 06, 08 and 10; mean and standard deviation.
+# > **You will**: read real translations, test a difference yourself by resampling sentences, and say which differences are
+# > noise. **Time**: a minute on two CPU cores (nothing is trained), forty with the exercises. **Difficulty**: 3 of 5. **You
+# > need**: lessons 05, 06, 08 and 10; mean and standard deviation.
 #
-# **Contents**: six real languages · what a small model says · one number is not a result · exercise: mean and spread · a
+# **Contents**: six real languages · what a model says · one number is not a result · exercise: mean and spread · a
 # difference, tested · exercise: paired resamples · exercise: the p-value · the table · who dominates · the bill · exercise:
 # equal compute · what was found · quiz ·
 # takeaways
@@ -14,61 +14,95 @@
 # ## Six real languages
 #
 # So far everything ran on invented languages, because we know all their rules. This lesson reads runs on real sentences:
-# everyday sentences that people wrote and translated on [Tatoeba](https://tatoeba.org) (CC BY 2.0 FR). They are three to
-# eight words long. The corpus is cut to a long tail, from 16,000 French sentences to 150 Estonian ones.
+# everyday sentences that people wrote and translated on [Tatoeba](https://tatoeba.org) (CC BY 2.0 FR), three to eight words
+# long. The corpus is cut to a long tail. The models are small (1.2 million parameters), and they see the training text about
+# twenty times, so that they learn all that they can learn from it.
 
 # %%
 from pathlib import Path
 
 import numpy as np
 
-import pmd_lite as pmd
-from pmd_kit import l12, l13
-from pmd_lite.comparing.comparison import Comparison
+from pmd_kit import l13
+from pmd_lite.evaluation.significance import bleu_of
 from pmd_lite.evaluation.tables import Table
+from pmd_lite.run import Run
 
 # %%
-results = Path("results") / "compare_tatoeba.json"
-stored, sentences = Comparison.load(results), l13.sentences.StoredSentences.load(results)
-print(stored.sizes)
-print("high-resource:", stored.groups[0], " low-resource:", stored.groups[1])
-print(stored.command, "| seeds", stored.seeds, "|", dict(stored.overrides))
+study = l13.study.Study.load(Path("results") / "studies" / "real-text")
+print("training sentences:", study.sizes)
+print("high-resource:", study.groups[0], " low-resource:", study.groups[1])
 
 # %% [markdown]
-# The model is the preset `small`, made even smaller, so that fifteen runs fit into one hour on a laptop. To train
-# everything again, get the corpus and set the switch to True. The code does not repeat finished runs, so you may interrupt
-# it.
-
-# %%
-RETRAIN = False
-if RETRAIN:  # python -m pmd_lite data tatoeba6-easy --out data/tatoeba6_easy
-    settings = dict(stored.overrides)
-    methods = ["tau=1", "tau=5", "bi-pmd", "auto-pmd", "tau=1 steps=4000"]
-    pmd.compare("data/tatoeba6_easy", methods, seeds=[1, 2, 3], preset_name="small", out="runs/real_text", **settings)
-
-# %% [markdown]
-# ## What a small model says
+# The study is long: each run takes between ten minutes and an hour of one core. So this notebook opens what was stored of each
+# run: scores, losses and counts of every test sentence, but no sentence, since the corpus is not ours to pass on. Your own machine
+# can make the runs anew, and then the lesson shows you the corpus's sentences as well. In a terminal:
 #
-# Before you look at any score, read. These are the first test sentences of the largest and of the smallest language, with
-# the translations of three models.
-
-# %%
-shown = ["tau=1", "auto-pmd model_2 (tau=5)", "tau=1 steps=4000"]
-pairs = list(stored.sizes)
-sentences.table(pairs[0], shown)
-
-# %%
-sentences.table(pairs[-1], shown)
+# ```sh
+# python -m pmd_lite data tatoeba6-easy --out data/tatoeba6_easy
+# python -m benchmarks.study real-text --source data/tatoeba6_easy --seeds 1 --rows tau=1 auto-pmd
+# ```
 
 # %% [markdown]
-# **What to notice.** These are hardly translations. After 1,200 updates the models know how English sentences on Tatoeba
-# begin ("I don't", "Do you", "Tom has"). They take a question mark or a first word from the source, and then say what is
-# likely. "shought" is the output of a model that knows pieces but not yet words. The model of the third column trained
-# about three times as long. It is on its way: "My ... is ...", a wrong noun in the right place. So this is what a BLEU of 2
-# looks like, and a BLEU of 8.
+# Have the models learnt all that they can? Here is the update after which the mean dev loss of the large and of the small pairs
+# was lowest, and how far it had risen by the last update.
+
+# %%
+study.convergence()
+
+# %% [markdown]
+# **What to notice.** Compare the two groups. Whose lowest loss comes first: that of the large pairs or that of the small ones?
+# Does one of them rise again? A group that reaches its lowest loss at the very end may still have something to learn.
 #
-# Remember this for the rest of the lesson: **this lesson compares beginners.** Half an hour on one core with the preset
-# `small` brings French to 25 BLEU (`docs/log.md`). What two models can teach each other depends on what they know.
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The columns answer it. We expect the small pairs to be first, above all at $\tau=5$, which shows them most often:
+# they are learnt by heart. The large pairs have stopped improving quickly, but their lowest loss lies near the last update.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# ## What a model says
+#
+# Before you look at any score, read. The following six sentences were written for this lesson, in six languages. No corpus has
+# them. The model that translates them is a student of one run of this study: Bi-PMD, where each student is taught by the mean of
+# both. You see it a quarter of the way and at the end.
+
+# %%
+read = l13.sentences.Translated.load(Path("results") / "own_sentences.json")
+early, _, _, model_1, *_ = read.translations
+for label in (early, model_1):
+    print(f"{label}: {read.about[label]}")
+read.table(3, [early, model_1])
+
+# %%
+read.table(1, [early, model_1])
+
+# %%
+read.table(4, [early, model_1])
+
+# %% [markdown]
+# **What to notice.** Every table is one sentence, from the largest pair at the top to the smallest at the bottom. How far down can
+# you still recognise the meaning? What does the model say where it does not know a word? What had it learnt after 800 updates?
+# (Where it repeats a sentence of the corpus by heart, a note stands in its place.)
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** With 6,000 French pairs, words of the source come back ("brother", "school", "book", "car"), and words that are
+# rare in everyday text are lost (key, cheese). Down the table a question stays a question, but the words come from what is
+# likely in English. Early on, that is all: how English sentences begin.
+# <!-- END ANSWER -->
+
+# %%
+read.closeness()
+
+# %% [markdown]
+# The table counts for each pair how close the six translations are to the references. Six sentences are few: read the columns from
+# left to right, and do not compare neighbours.
+#
+# If the study has run on your machine, the next cell shows sentences of the corpus's test set. (In the stored notebook it shows
+# none.)
+
+# %%
+for path in sorted(Path("../runs/studies/real-text/runs").glob("*/translations"))[:1]:
+    print(l13.sentences.corpus_sentences(Run(path.parent), "fr-en"))
 
 # %% [markdown]
 # ## One number is not a result
@@ -79,9 +113,9 @@ sentences.table(pairs[-1], shown)
 # %%
 rows = []
 for label in ("tau=1", "tau=5"):
-    for seed, (low, high) in zip(stored.seeds, stored.points(label)):
-        rows.append([label, seed, high, low])
-Table(["system", "seed", "HRL BLEU", "LRL BLEU"], rows, best=None, digits=2)
+    for seed, *points in zip(study.systems[label].seeds, *study.means(label, "BLEU")):
+        rows.append([label, seed, *points])
+Table(["system", "seed", "HRL BLEU", "LRL BLEU"], rows, digits=2)
 
 # %% [markdown]
 # ### Exercise 1: mean_and_spread (3 minutes, difficulty 1)
@@ -118,10 +152,9 @@ l13.checks.SPREAD.grade(mean_and_spread, seed=13)
 # resample needs only one sum. Here are the counts of the smallest language, and BLEU from their sum:
 
 # %%
-from pmd_lite.evaluation.significance import bleu_of
-
+pairs = list(study.sizes)
 pair = pairs[-1]
-base, other = sentences.counts["tau=1"][pair], sentences.counts["tau=5"][pair]
+base, other = (study.systems[label].counts(pair) for label in ("tau=1", "tau=5"))
 print(base.shape, "first sentence:", base[0])
 print(f"BLEU of {pair}: tau=1 {bleu_of(base.sum(axis=0)):.2f}, tau=5 {bleu_of(other.sum(axis=0)):.2f}")
 
@@ -190,57 +223,76 @@ l13.checks.P_VALUE.grade(p_value, seed=13)
 # %%
 rows = []
 for name in (pairs[0], pairs[-1]):
-    one, five = sentences.counts["tau=1"][name], sentences.counts["tau=5"][name]
+    one, five = (study.systems[label].counts(name) for label in ("tau=1", "tau=5"))
     drawn = np.random.default_rng(0).integers(len(one), size=(1000, len(one)))
     found = l13.checks.gains(one, five, drawn)
     rows.append([name, len(one), float(bleu_of(five.sum(0)) - bleu_of(one.sum(0))), l13.checks.p_value(found)])
-Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, best=None, digits=3)
+Table(["pair", "test sentences", "tau=5 minus tau=1", "p"], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** These p-values are about two *models* and other test sentences. They say nothing about another seed.
-# To say something about methods, we must resample seeds as well as sentences. `compare` does that (a hierarchical
-# bootstrap, `pmd_lite/evaluation/significance.py`), and the marks in the next table come from it.
+# To say something about methods, we must resample seeds as well as sentences (a hierarchical bootstrap,
+# `pmd_lite/evaluation/significance.py`). The marks in the next tables come from it, wherever a system has several seeds.
 
 # %% [markdown]
 # ## The table
 #
 # **Predict** (2 minutes). Before you look at the table: from $\tau=1$ to $\tau=5$, what happens to HRL and to LRL? What do
-# you expect of Auto-PMD?
+# you expect of two models that translate together, by the mean of their probabilities (an *ensemble*)? What of Auto-PMD?
 #
 # <!-- BEGIN ANSWER -->
-# **Our answer.** HRL falls and LRL rises, as in lesson 06. Of Auto-PMD we could only say that it should do no harm where the
-# search turns the weights down.
+# **Our answer.** HRL falls and LRL rises, as in lesson 06. An ensemble can be better than both of its members, where they make
+# different mistakes. Auto-PMD's students should be better than the single models that sample alike, if the paper's result holds
+# here.
 # <!-- END ANSWER -->
 
 # %%
-stored.table()
+study.table()
 
 # %%
-print(l12.comparison.reading(stored))
+study.difference_table()
+
+# %% [markdown]
+# Each student of a mutual method stands against its *twin*, the single model that samples as it does. The same in words:
+
+# %%
+print(study.reading())
+
+# %% [markdown]
+# And here is every system against the ensemble of the two single models, which share nothing but a translation's last step:
+
+# %%
+print(study.reading("ensemble tau=1 + tau=5"))
 
 # %% [markdown]
 # ## Who dominates
 #
-# The same systems on the plane of lesson 06.
+# The same systems on the plane of lesson 06. The steps enclose all that one of them has reached: nobody has trained a model
+# between two corners.
 
 # %%
-stored.plot_frontier(highlight=["auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"])
-
-# %% [markdown]
-# In the next cell you can explore the same systems one at a time: which pairs a system trains on, when, and where that
-# leads. (Without a running kernel you see only the figure above.)
-
-# %% tags=["widget"]
-l12.widgets.method_picker(stored, "auto-pmd model_2 (tau=5)")
+shown = [label for label in study.systems if "clip" not in label and "vanilla" not in label]
+study.figure(shown)
 
 # %% [markdown]
 # ## The bill
 #
-# Two students, a teacher's pass for each batch, and the trials of the search: how much did each system compute? (The caption of
-# the table above says in which unit; see lesson 12.)
+# Two students, a teacher's pass for each batch, and the trials of the search: how much did each run compute, and what did it
+# reach? (Multiply-adds; see lesson 12.)
 
 # %%
-stored.plot_costs()
+study.bill()
+
+# %% [markdown]
+# **What to notice.** All runs made equal *updates*. Go down the column `compute`: does BLEU rise with it? The ensemble of two single
+# models costs twice one of them. Is there a mutual run that is cheaper, or one that is better? What is missing in this table is a
+# single model that was trained as long as Auto-PMD computes. The table of losses above says how much such a model could still
+# gain.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Compare the rows of one price or less. A run that computes more and has less BLEU in both columns is not worth
+# its price. A longer single model could gain where its dev loss was still falling at the end, and not where it had begun to rise.
+# <!-- END ANSWER -->
 
 # %% [markdown]
 # ### Exercise 4: updates (3 minutes, difficulty 1)
@@ -251,7 +303,8 @@ stored.plot_costs()
 # %%
 student = "your name"
 made, single, mutual = l13.checks.my_costs(student)
-print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit, for both students")
+print(f"{made} updates of a single model cost {single:g}; the mutual run cost {mutual:g} in the same unit,")
+print("for both students")
 
 # %% tags=["exercise"]
 updates = None
@@ -267,27 +320,22 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# For these runs the row `tau=1 steps=4000` of the table is that answer: one model, trained for about the price of Auto-PMD.
-
-# %% [markdown]
 # ## What was found
 #
-# - *Temperature trades one group for the other*, as in lesson 06. From $\tau=1$ to $\tau=5$ the large pairs lose 1.2 BLEU
-#   and the small ones gain 0.4. Both differences are marked.
-# - *Bi-PMD harms.* It uses $\alpha=0.4$ for every pair after three tenths of the run. Both students are below the single
-#   models with the same $\tau$, by 0.4 and 0.2 BLEU on average, and their dev losses are higher by up to a tenth of a nat.
-#   The opinion of a beginner is not worth four tenths of a reference.
-# - *Auto-PMD does nothing, and that is to its credit.* Its students equal the single models with the same $\tau$ to within
-#   0.05 BLEU and 0.01 nats. The search turned the weights down. Those of `model_2` end below 0.14 everywhere. Those of
-#   `model_1` end below 0.08 on the large pairs and between 0.1 and 0.5 on the small ones. This holds in all three seeds.
-#   The paper's figure also shows higher weights for small pairs than for large ones.
-# - *Compute wins.* One model alone, trained for the price of Auto-PMD, has 4.9 BLEU, where Auto-PMD's students have 2.2 and
-#   1.9. It is better than both students on large and on small pairs.
+# You have it all in the printed lines: read them again, and write down one sentence for each of these four questions.
 #
-# So on real sentences, at this size, no mutual method is worth its price. This is not a verdict on the paper: its models
-# had seen five million pairs seventy times before they were scored, and in 1,200 updates there is little to overfit. It is
-# a verdict on teaching too early, and on tables without a control of equal compute. What would change it? Longer training
-# (set the switch to True, set `steps=6000` and let it run for a night), or pairs that are small enough to memorise.
+# - Is the trade-off of lesson 06 there: does $\tau=5$ lose on the large pairs and gain on the small ones, with marks?
+# - Is the ensemble of the two single models above both of them? For both groups of pairs?
+# - Which students are above their twins, and where do they lose? Does the same hold for `model_1` and for `model_2`?
+# - How many seeds stand behind each of these sentences?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The lines say it for the seeds that are stored. Where a system has one seed, the marks speak about two models,
+# not about two methods, and your sentence should say so. `docs/log.md` keeps what we read in them, with dates.
+# <!-- END ANSWER -->
+#
+# What would a fair verdict on the paper need? More seeds of the mutual methods, a single model of equal compute, and a corpus
+# whose large pairs have more than 6,000 sentences: the paper's have millions, and its models had seen them seventy times.
 
 # %% [markdown]
 # ## Quiz
@@ -334,7 +382,7 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 #
 # </details>
 #
-# **Question 3.** A table compares methods at BLEU 2. What does it say about their use?
+# **Question 3.** Another table compares methods at BLEU 2. What does it say about their use?
 #
 # <details><summary>A. As much as a table at BLEU 25.</summary>
 #
@@ -364,5 +412,5 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 # - A comparison at equal updates favours the method that computes more per update. Put a single model of equal compute into
 #   every table.
 #
-# **Where to go next.** The paper's main table is in section 4.3 and has no spread. `docs/log.md` has our real-text runs
-# with the preset `small`, which are larger and longer than these. Lesson 14 takes TED talks and a GPU.
+# **Where to go next.** The paper's main table is in section 4.3 and has no spread. `docs/log.md` keeps the dated readings of this
+# study, and `docs/results.md` says what has been found so far. Lesson 14 takes TED talks and a GPU.

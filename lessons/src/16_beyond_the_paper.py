@@ -100,7 +100,7 @@ l16.checks.my_bill(student).grade(answer, seed=16)
 # %%
 rows = [[m, 3 * m, m * (m + 2), m * (m + 2) + 0.1 * m * (m + 8)] for m in (1, 2, 3, 4, 6)]
 rows[0] = [1, 3, None, None]
-Table(["students", "alone", "taught by all", "and searched, rho = 0.1"], rows, best=None, digits=1)
+Table(["students", "alone", "taught by all", "and searched, rho = 0.1"], rows, digits=1)
 
 # %% [markdown]
 # **What to notice.** Training grows with $m$, teaching with $m^2$: with six students most of the work is listening. If you
@@ -127,7 +127,7 @@ one, five, three, two = pmd.train_side_by_side(jobs, workers=2, show=False)  # a
 def standing(*students):
     """Dev loss per pair and mean BLEU of (label, run, student)."""
     rows = [[label, *run.best_dev_loss(i).values(), *reversed(run.point(i))] for label, run, i in students]
-    return Table(["", *one.pairs, "HRL BLEU", "LRL BLEU"], rows, best=None, digits=2,
+    return Table(["", *one.pairs, "HRL BLEU", "LRL BLEU"], rows, digits=2,
                  caption="Dev loss in nats per token, and mean test BLEU of the two larger and the two smaller pairs")  # fmt: skip
 
 
@@ -201,7 +201,7 @@ l16.checks.SHARES.grade(shares, seed=16)
 # %%
 losses = torch.tensor([list(three.best_dev_loss(i).values()) for i in range(3)])  # [student, pair]
 rows = [[f"k = {k}", *l16.own_strategies.teacher_shares(losses, 0, k)[1].tolist()] for k in (0, 1, 10, 100)]
-Table(["share of model_2 for model_1", *three.pairs], rows, best=None, digits=3)
+Table(["share of model_2 for model_1", *three.pairs], rows, digits=3)
 
 # %% [markdown]
 # **What to notice.** The rest goes to `model_3`. The one number $k$ leads from equal shares ($k=0$) to learning only from
@@ -554,7 +554,7 @@ if MarianMTModel is not None:
     for alpha in (0.0, 0.5):
         marians[alpha] = fresh_marian()
         rows.append([f"alpha = {alpha}", *taught(marians[alpha], five.model(), alpha, updates=400 if lesson else 3)])
-    table = Table(["dev loss of a Marian student", *corpus.pairs], rows, best=None)
+    table = Table(["dev loss of a Marian student", *corpus.pairs], rows)
     print(table.to_text())
 
 # %% [markdown]

@@ -162,7 +162,7 @@ def evaluate(
         scores = trained.evaluate(text, split, beam, tokenize, metrics, ensemble, engine)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
             for metric in metrics for name, of in scores.items()]  # fmt: skip
-    print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())
+    print(Table(["model", "metric", *trained.pairs], rows, digits=1).to_text())
     print("\n".join(said_beside([scores], metrics)))
 
 
@@ -263,11 +263,11 @@ def methods(names: Positional[tuple[str, ...]] = ()) -> None:
 
     rows = [get_method(name) for name in names] or list(METHODS.values())
     what = [[row.name, " | ".join(row.samplers), row.about, row.paper] for row in rows]
-    print(Table(["method", "samplers", "what it does", "from"], what, best=None).to_text())
+    print(Table(["method", "samplers", "what it does", "from"], what).to_text())
     costs = [[row.name, row.passes, row.auxiliary, *row.reported] for row in rows]
     columns = ["method", "cost in F", "auxiliary runs", "TED-8 M2O", "TED-8 O2M", "WMT-6 M2O", "WMT-6 O2M"]
     print()
-    print(Table(columns, costs, best=None).to_text())
+    print(Table(columns, costs).to_text())
     print(f"\nSamplers for any student (--samplers): tau=X, tau, {', '.join(SAMPLERS)}")
 
 

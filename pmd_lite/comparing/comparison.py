@@ -15,7 +15,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.scoring import METRICS
 from pmd_lite.evaluation.significance import LEVEL
-from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
+from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES
 from pmd_lite.training.rundir import caution
 
@@ -158,8 +158,7 @@ class Comparison:
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(METRICS[of] for of in self._beside),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
-        best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
-        return Table(columns, rows, best={**best, "TER": "min"}, digits=1, caption=self._caption())
+        return Table(columns, rows, digits=1, caption=self._caption())
 
     @property
     def _beside(self) -> list[Metric]:
@@ -204,7 +203,7 @@ class Comparison:
                    "own run, one core, others beside it")  # fmt: skip
         if len(self.compute) < len(rows):
             caption += ". -: counted in another unit by an older version; train anew"
-        return Table(["method", *purposes, "total", "updates", "minutes"], rows, best=None, digits=2,
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2,
                      caption=caption + self.caution)  # fmt: skip
 
     # ---- figures and files

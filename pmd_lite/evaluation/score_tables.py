@@ -87,7 +87,7 @@ def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
     caption = f"Test {METRICS[metric]} (sacreBLEU)"
     caption += ". HRL, LRL: means of the larger and smaller pairs" if "HRL" in columns else ""
     caption += _notes(runs) if metric == "bleu" else ""
-    return Table(columns, rows, "min" if metric == "ter" else "max", digits=1, caption=caption)
+    return Table(columns, rows, digits=1, caption=caption)
 
 
 def _notes(runs: Sequence[Scored]) -> str:

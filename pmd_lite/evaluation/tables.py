@@ -4,17 +4,17 @@ import csv
 import html
 import importlib
 import io
-import math
 import statistics
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 from pmd_lite.errors import UserError
 
-Best = Literal["max", "min"]
+MARKS = ("▲", "▼")
+"""The last letter of a difference that a test calls more than chance, better or worse; such cells are bold."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,13 @@ class Table:
 
     columns: column names. rows: one sequence of cells per row; a cell is text, a score (float or Spread), a count
     (int, printed with thousands separators) or None for "not measured" (printed "-").
-    best: "max" or "min" marks the best score in every column of scores, ties included; a mapping marks only the columns
-    that it names; None marks nothing. Counts and text are never marked.
-    digits: decimals of a score. caption: one line that says what the table shows. Raises UserError when rows
-    and columns do not fit, or `best` names no column.
+    Only what a test has marked is bold: a text that ends with ▲ or ▼. The highest score of a column may be luck.
+    digits: decimals of a score. caption: one line that says what the table shows. Raises UserError when rows and
+    columns do not fit.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    best: Best | Mapping[str, Best] | None = "max"
     digits: int = 2
     caption: str = ""
 
@@ -65,10 +63,6 @@ class Table:
         for number, row in enumerate(self.rows, start=1):
             if len(row) != len(self.columns):
                 raise UserError(f"Row {number} of the table has {len(row)} cells for {len(self.columns)} columns.")
-        if isinstance(self.best, Mapping):
-            unknown = [name for name in self.best if name not in self.columns]
-            if unknown:
-                raise UserError(f"No column is called {', '.join(unknown)}. The columns are {', '.join(self.columns)}.")
 
     def to_text(self) -> str:
         """Aligned plain text: words left, numbers right, a line under the header.
@@ -92,29 +86,24 @@ class Table:
         return f"{self.caption}\n{text}" if self.caption else text
 
     def to_markdown(self) -> str:
-        """GitHub Markdown with the best scores in bold."""
-        marked = self._marked()
-        body = [
-            [f"**{text}**" if (r, c) in marked else _markdown(text) for c, text in enumerate(row)]
-            for r, row in enumerate(self._texts())
-        ]
+        """GitHub Markdown, marked differences in bold."""
+        body = [[f"**{_markdown(x)}**" if x.endswith(MARKS) else _markdown(x) for x in row] for row in self._texts()]
         rule = ["---:" if self._is_numeric(c) else ":---" for c in range(len(self.columns))]
         lines = ["| " + " | ".join(row) + " |" for row in [[_markdown(name) for name in self.columns], rule, *body]]
         return "\n".join([_markdown(self.caption), "", *lines] if self.caption else lines)
 
     def to_html(self) -> str:
-        """An HTML table with header scopes for screen readers and the best scores in bold."""
-        marked = self._marked()
+        """An HTML table with header scopes for screen readers, marked differences in bold."""
         align = ["right" if self._is_numeric(c) else "left" for c in range(len(self.columns))]
         head = "".join(
             f'<th scope="col" style="text-align:{side}">{html.escape(name)}</th>'
             for side, name in zip(align, self.columns, strict=True)
         )
         body = []
-        for r, row in enumerate(self._texts()):
+        for row in self._texts():
             cells = []
             for c, text in enumerate(row):
-                inner = f"<strong>{text}</strong>" if (r, c) in marked else html.escape(text)
+                inner = f"<strong>{html.escape(text)}</strong>" if text.endswith(MARKS) else html.escape(text)
                 tag, scope = ("th", ' scope="row"') if c == 0 else ("td", "")
                 cells.append(f'<{tag}{scope} style="text-align:{align[c]}">{inner}</{tag}>')
             body.append(f"<tr>{''.join(cells)}</tr>")
@@ -160,26 +149,6 @@ class Table:
     def _pad(self, text: str, width: int, column: int) -> str:
         space = " " * (width - _width(text))
         return space + text if self._is_numeric(column) else text + space
-
-    def _marked(self) -> set[tuple[int, int]]:
-        """(row, column) of the best scores. Scores that print alike count as equal."""
-        marked: set[tuple[int, int]] = set()
-        for c, name in enumerate(self.columns):
-            rule = self.best.get(name) if isinstance(self.best, Mapping) else self.best
-            scores = {r: s for r, row in enumerate(self.rows) if (s := _score(row[c], self.digits)) is not None}
-            if rule is None or len(scores) < 2:  # a single score is not marked as best
-                continue
-            top = max(scores.values()) if rule == "max" else min(scores.values())
-            marked |= {(r, c) for r, score in scores.items() if score == top}
-        return marked
-
-
-def _score(cell: Cell, digits: int) -> float | None:
-    """The number of a cell, rounded as it is printed; None for text, counts and nan, which are never marked."""
-    number = cell.mean if isinstance(cell, Spread) else cell
-    if isinstance(number, Integral) or not isinstance(number, Real) or math.isnan(number):
-        return None
-    return float(f"{float(number):.{digits}f}")
 
 
 def _format(cell: Cell, digits: int) -> str:

@@ -44,7 +44,7 @@ def frontier_many(
 
     points: {name: one (LRL, HRL) per seed}. Each system is one numbered mark at its mean over seeds, with thin bars of
     one sample standard deviation if there are several seeds; the key beside the plane says which number is which, in
-    the order given. A dotted line joins the means that no other mean dominates. Gray lines cross at the mean of
+    the order given. Dotted steps enclose what the means dominate. Gray lines cross at the mean of
     `baseline` (None: no lines): systems above and to the right of it are better for both groups of languages.
     highlight: names whose marks are filled, with bold names in the key; without any, all marks are filled.
     """
@@ -55,12 +55,11 @@ def frontier_many(
     means: dict[str, XY] = {name: (float(x), float(y)) for name, (x, y) in ((n, r.mean(0)) for n, r in runs.items())}
     fig, (ax,) = new_figure(alt, height=max(5.2, 0.4 + KEY_ROW * (len(runs) + 3)))
     fig.set_figwidth(PLANE_WIDTH)
-    avoid = draw_front(ax, list(means.values()), GRAY, "not dominated")
     if baseline is not None:
         x, y = means[baseline]
         ax.axvline(x, color=GRAY, linewidth=0.8, linestyle="--", zorder=1, label=f"level of {baseline}")
         ax.axhline(y, color=GRAY, linewidth=0.8, linestyle="--", zorder=1)
-    marks = []
+    marks, avoid = [], []
     for i, (name, mean) in enumerate(means.items()):
         colour = COLOURS[i % len(COLOURS)]
         marks += ax.plot(
@@ -70,6 +69,7 @@ def frontier_many(
         if len(runs[name]) > 1:  # every fifth spot is enough: bars are short, and all spots would take seconds
             avoid += draw_spread(ax, mean, runs[name], color=colour, linewidth=0.8, alpha=0.5)[::5]
     fix_limits(ax, 0.08, 0.08)
+    avoid += draw_front(ax, list(means.values()), GRAY, "frontier")
     name_axes(ax, f"low-resource languages (mean {metric})", f"high-resource languages (mean {metric})")
     _key_beside(fig, ax, marks, list(means), highlight, several_seeds=any(len(of) > 1 for of in runs.values()))
     fig.draw_without_rendering()  # now the plane has its size, and numbers can be placed

@@ -120,17 +120,14 @@ def frontier(
 ) -> LessonFigure:  # fmt: skip
     """Models on the plane (LRL BLEU, HRL BLEU), as in Figure 1 of the paper: up and to the right is better.
 
-    points: {name: (LRL, HRL)}. baselines, ours: names whose undominated members are joined by a gray and a blue dotted
-    line. arrows: (from, to) names, such as ("A", "A'"). seeds: {name: one (LRL, HRL) per seed}, drawn as a pale cloud
-    with bars of one sample standard deviation.
+    points: {name: (LRL, HRL)}. baselines, ours: names; gray and blue dotted steps enclose what they dominate. arrows:
+    (from, to) names, such as ("A", "A'"). seeds: {name: one (LRL, HRL) per seed}, drawn as a pale cloud with bars of
+    one sample standard deviation.
     """
     seeds = seeds or {}
     check_names(points, [*baselines, *ours, *seeds, *(name for arrow in arrows for name in arrow)])
     fig, (ax,) = new_figure(alt, height=4.6)
     avoid: list[XY] = []
-    curves = ((baselines, GRAY, "frontier of baselines"), (ours, COLOURS[0], "frontier of Pareto-MD"))
-    for names, colour, label in curves:
-        avoid += draw_front(ax, [points[name] for name in names], colour, label)
     for i, (name, (x, y)) in enumerate(points.items()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
         if len(seeds.get(name, ())) > 0:
@@ -140,6 +137,8 @@ def frontier(
         ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
         avoid += along(points[start], points[end])
     fix_limits(ax, 0.2, 0.14)  # room for names beside the outermost points
+    avoid += draw_front(ax, [points[name] for name in baselines], GRAY, "frontier of baselines")
+    avoid += draw_front(ax, [points[name] for name in ours], COLOURS[0], "frontier of Pareto-MD")
     place_labels(ax, list(points), list(points.values()), avoid)
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
@@ -183,12 +182,20 @@ def fix_limits(ax: Axes, x: float, y: float) -> None:
     ax.set_ylim(ax.get_ylim())
 
 
-def draw_front(ax: Axes, points: Sequence[XY], colour: str, label: str) -> list[XY]:
-    """Join the undominated points by a dotted line; returns points on it, for names to avoid."""
-    front = sorted([points[i] for i in pareto_front(points)])
-    if len(front) > 1:
-        ax.plot(*zip(*front, strict=True), color=colour, linestyle=":", linewidth=2, label=label, zorder=1)
-    return [spot for a, b in pairwise(front) for spot in along(a, b)]
+def draw_front(ax: Axes, points: Sequence[XY], colour: str, label: str, linestyle: str = ":") -> list[XY]:
+    """The border of what the points dominate, as steps to the fixed limits of the axes; returns spots on it to avoid.
+
+    A line straight from point to point would promise models that nobody has trained.
+    """
+    if not points:
+        return []
+    front = sorted(points[i] for i in pareto_front(points))
+    front = [(ax.get_xlim()[0], front[0][1]), *front, (front[-1][0], ax.get_ylim()[0])]
+    # steps-pre: to the left of a point, the step is as high as the point
+    ax.plot(*zip(*front, strict=True), drawstyle="steps-pre", color=colour, linestyle=linestyle, linewidth=2,
+            label=label, zorder=1)  # fmt: skip
+    corners = [(a, (a[0], b[1]), b) for a, b in pairwise(front)]
+    return [spot for a, corner, b in corners for spot in (*along(a, corner)[::2], *along(corner, b)[::2])]
 
 
 def draw_spread(ax: Axes, centre: XY, runs: NDArray[np.float64], **style: Any) -> list[XY]:

@@ -111,7 +111,7 @@ class Estimate:
         rows += [["disk", amount(sum(kept.values())), "", listed],
                  ["disk at most", amount(most), "", "while a new checkpoint replaces the last one"]]  # fmt: skip
         columns = ["part", "estimate", "share", "what it is"]
-        return Table(columns, rows, best=None, caption=f"{self.name}, {self.speed.device}")
+        return Table(columns, rows, caption=f"{self.name}, {self.speed.device}")
 
     def _said(self) -> dict[str, str]:
         """What each part consists of, in words."""

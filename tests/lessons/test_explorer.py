@@ -238,6 +238,17 @@ def test_two_corpora_are_never_on_one_plane(put: Put, tmp_path: Path) -> None:
     assert list(e.ticks) == ["tau=5"] and "tau=1 (" not in e.picture.value
 
 
+def test_it_opens_on_the_runs_of_its_lesson_and_offers_the_others(put: Put, tmp_path: Path) -> None:
+    put("a", (40.0, 10.0), method="tau=1")
+    put("b", (30.0, 20.0), method="tau=5", fingerprint="f" * 20)
+    put("c", (35.0, 15.0), method="tau=2", fingerprint="f" * 20)
+    mine = [c for c in collect(tmp_path / "runs").contenders if c.label == "tau=5"]
+    e = FrontierExplorer(tmp_path / "runs", mine)
+    assert {label: tick.value for label, tick in e.ticks.items()} == {"tau=5": True, "tau=2": False}
+    e.corpus.value = next(name for name in e.corpus.options if name != e.corpus.value)
+    assert list(e.ticks) == ["tau=1"]
+
+
 def test_an_empty_folder_is_said_to_be_empty_and_can_be_read_again(put: Put, tmp_path: Path) -> None:
     box = frontier_explorer(tmp_path / "runs")
     assert "There is no finished run to show" in box.children[-1].value

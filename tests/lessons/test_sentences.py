@@ -1,4 +1,4 @@
-"""Stored sentences: counts come back as the numbers they were, and what is missing is said."""
+"""The sentences of lesson 13 and its study: what is stored is whole, and holds no sentence of the corpus."""
 
 from __future__ import annotations
 
@@ -7,31 +7,55 @@ from pathlib import Path
 
 import pytest
 
-from pmd_kit.l13.sentences import StoredSentences
+from benchmarks.own_sentences import plain
+from pmd_kit.l13.sentences import PARROT, REFERENCES, SOURCES, Translated
+from pmd_kit.l13.study import Study
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.significance import bleu_of, sentence_stats
+
+RESULTS = Path(__file__).resolve().parents[2] / "lessons" / "results"
 
 
-def test_counts_give_the_bleu_of_the_sentences_they_were_taken_from(tmp_path: Path) -> None:
-    hyps, refs = ["a b c d e", "x y z u v w"], ["a b c d f", "x y z u v w"]
-    stats = sentence_stats(hyps, refs, "en")
-    example = {"pair": "fr-en", "source": "s", "reference": "r", "translations": {"one": "t", "two": ""}}
+def test_every_model_has_translated_every_sentence() -> None:
+    stored = Translated.load(RESULTS / "own_sentences.json")
+    assert stored.about.keys() == stored.translations.keys()
+    for by_pair in stored.translations.values():
+        assert {pair: len(texts) for pair, texts in by_pair.items()} == dict.fromkeys(SOURCES, len(REFERENCES))
+    assert stored.table(0).columns[:2] == ["pair", "source"] and len(stored.table(0).rows) == len(SOURCES)
+
+
+def test_closeness_by_hand(tmp_path: Path) -> None:
+    texts = {pair: list(REFERENCES) for pair in SOURCES} | {"et-en": [PARROT] * 3 + list(REFERENCES[3:])}
     file = tmp_path / "x.json"
-    counts = {"one": {"fr-en": [" ".join(map(str, row)) for row in stats]}}
-    file.write_text(json.dumps({"examples": [example], "statistics": counts}))
-    stored = StoredSentences.load(file)
-    found = stored.counts["one"]["fr-en"]
-    assert (found == stats).all()
-    assert float(bleu_of(found.sum(axis=0))) == pytest.approx(float(bleu_of(stats.sum(axis=0))))
-    assert stored.table("fr-en", ["two", "one"]).rows == [["s", "r", "(nothing)", "t"]]
-    with pytest.raises(UserError, match="no sentences of 'de-en'; there are"):
-        stored.table("de-en", ["one"])
+    file.write_text(json.dumps({"translations": {"m": texts}, "about": {"m": "?"}, "command": "c"}), encoding="utf-8")
+    ((_, *close, parrots),) = Translated.load(file).closeness().rows
+    assert close == pytest.approx([100] * 5 + [50]) and parrots == 3
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match="own_sentences"):
+        Translated.load(file)
 
 
-def test_another_file_is_no_stored_sentences(tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
-    with pytest.raises(UserError, match="no stored sentences"):
-        StoredSentences.load(file)
-    file.write_text("{}")
-    with pytest.raises(UserError, match=r"real_text\.py writes them"):
-        StoredSentences.load(file)
+def test_sentences_are_compared_without_case_and_punctuation() -> None:
+    assert plain("Où est la clé,  MARIE ?") == plain("où est la clé marie") != plain("où est la cle marie")
+
+
+def test_a_folder_without_records_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no records; make them with python -m benchmarks\.study"):
+        Study.load(tmp_path)
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match="it lacks"):
+        Study.load(tmp_path)
+
+
+def test_the_stored_study_holds_no_text() -> None:
+    """Scores and counts only: a text with several words would be a sentence of the corpus."""
+
+    def texts(part: object) -> list[str]:
+        if isinstance(part, dict):
+            return [text for value in part.values() for text in texts(value)]
+        return (
+            [t for p in part for t in texts(p)] if isinstance(part, list) else [part] if isinstance(part, str) else []
+        )
+
+    for file in (RESULTS / "studies" / "real-text").glob("*.json"):
+        for student in json.loads(file.read_text(encoding="utf-8"))["students"]:
+            assert all(" " not in text for text in texts(student["pairs"])), file

@@ -92,16 +92,18 @@ def test_bars_are_one_sample_standard_deviation_and_need_two_seeds() -> None:
     assert not fig.axes[0].containers and not any("deviation" in text for text in key(fig))
 
 
-def test_the_undominated_means_are_joined_and_the_baseline_is_crossed() -> None:
-    found = lines(comparisons.frontier_many(POINTS, alt=ALT).axes[0])
-    assert found["not dominated"] == ([9.0, 12.0, 16.0], [25.0, 22.0, 18.0])
+def test_steps_enclose_what_the_means_dominate_and_the_baseline_is_crossed() -> None:
+    (plane,) = comparisons.frontier_many(POINTS, alt=ALT).axes
+    found, ends = lines(plane), (plane.get_xlim()[0], plane.get_ylim()[0])
+    assert found["frontier"] == ([ends[0], 9.0, 12.0, 16.0, 16.0], [25.0, 25.0, 22.0, 18.0, ends[1]])
+    assert [line.get_drawstyle() for line in plane.lines if line.get_label() == "frontier"] == ["steps-pre"]
     assert found["level of tau=1"][0] == [12.0, 12.0]
     (ax,) = comparisons.frontier_many(POINTS, baseline="low", alt=ALT).axes
     assert lines(ax)["level of low"][0] == [16.0, 16.0]
     assert [18.0, 18.0] in [list(line.get_ydata()) for line in ax.lines]  # type: ignore[arg-type]
-    assert list(lines(comparisons.frontier_many(POINTS, baseline=None, alt=ALT).axes[0])) == ["not dominated"]
+    assert list(lines(comparisons.frontier_many(POINTS, baseline=None, alt=ALT).axes[0])) == ["frontier"]
     alone = comparisons.frontier_many({"low": POINTS["low"]}, baseline=None, alt=ALT)
-    assert key(alone) == ["1  low", "1 standard deviation (seeds)"]  # one point is not a line
+    assert key(alone) == ["1  low", "frontier", "1 standard deviation (seeds)"]
 
 
 def test_numbers_on_the_plane_are_those_of_the_key() -> None:
@@ -111,7 +113,7 @@ def test_numbers_on_the_plane_are_those_of_the_key() -> None:
         "1": (12, 22), "2": (11, 21), "3": (16, 18), "4": (9, 25),
     }  # fmt: skip
     systems = ["1  tau=1", "2  worse", "3  low", "4  high"]
-    assert key(fig) == [*systems, "not dominated", "level of tau=1", "1 standard deviation (seeds)"]
+    assert key(fig) == [*systems, "level of tau=1", "frontier", "1 standard deviation (seeds)"]
     marks = [line for line in ax.lines if line.get_gid()]
     shown = fig.legends[0].legend_handles[: len(marks)]
     assert [(h.get_marker(), h.get_color()) for h in shown] == [(m.get_marker(), m.get_color()) for m in marks]  # type: ignore[union-attr]

@@ -143,10 +143,13 @@ def test_frontier_points_arrows_and_curves() -> None:
     (ax,) = fig.axes
     marks = {line.get_gid(): (line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if line.get_gid()}  # type: ignore[index]
     assert marks == points
+    left, low = ax.get_xlim()[0], ax.get_ylim()[0]
     assert lines(ax) == {
-        "frontier of baselines": ([12.0, 16.0], [26.0, 22.0]),
-        "frontier of Pareto-MD": ([15.5, 16.6], [26.4, 25.1]),
+        "frontier of baselines": ([left, 12.0, 16.0, 16.0], [26.0, 26.0, 22.0, low]),
+        "frontier of Pareto-MD": ([left, 15.5, 16.6, 16.6], [26.4, 26.4, 25.1, low]),
     }
+    fronts = [line for line in ax.lines if str(line.get_label()).startswith("frontier")]
+    assert {line.get_drawstyle() for line in fronts} == {"steps-pre"}, "no slope: nobody has trained what lies on it"
     arrows = {t.get_gid(): (t.xyann, t.xy) for t in ax.texts if t.get_gid()}  # type: ignore[attr-defined]
     assert arrows == {"A->A'": (POINTS["A"], POINTS["A'"]), "B->B'": (POINTS["B"], POINTS["B'"])}
     assert {t.get_text() for t in ax.texts if t.get_text()} == set(points)

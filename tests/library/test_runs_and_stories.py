@@ -109,7 +109,7 @@ def test_gains_say_what_the_numbers_say(runs: tuple[pmd.Run, ...], tmp_path: Pat
     assert "Area under the frontier: 600 for the single models, 646 for the students (+7.7 %)" in text
 
 
-def test_regimes_read_only_agreement_as_a_finding(tmp_path: Path) -> None:
+def test_regimes_judge_by_the_rule_of_lesson_06(tmp_path: Path) -> None:
     def of(*values: tuple[float, float]) -> list[dict[str, float]]:
         return [{"a": high, "b": low} for high, low in values]
 
@@ -119,9 +119,10 @@ def test_regimes_read_only_agreement_as_a_finding(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps(data), encoding="utf-8")
     stored = stories.Regimes.load(tmp_path / "r.json")
     lines = [" ".join(line.split()) for line in stored.reading().splitlines()]
-    assert "w model_1 against tau=1 HRL BLEU +0.00 (+0.50, -0.50; seeds disagree: no finding)" in lines
-    assert "w model_1 against tau=1 LRL BLEU +2.50 (+2.00, +3.00; all seeds agree)" in lines
-    assert "w model_2 against tau=5 LRL BLEU +0.00 (+0.00, +0.00; seeds disagree: no finding)" in lines
+    assert "w model_1 against tau=1 HRL BLEU +0.00 (+0.50, -0.50; noise: no finding)" in lines
+    assert "w model_1 against tau=1 LRL BLEU +2.50 (+2.00, +3.00; better)" in lines
+    assert "w model_2 against tau=5 LRL BLEU +0.00 (+0.00, +0.00; noise: no finding)" in lines
+    assert "w model_1 against tau=1 LRL loss +2.50 (+2.00, +3.00; worse)" in lines, "a higher loss is worse"
     assert [str(c) for c in stored.table().rows[0][:2]] == ["w", "tau=1"]
     assert "LRL 5.5 HRL 30.5" in stored.figure("w").alt_text
     with pytest.raises(UserError, match="no stored results"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pmd_kit.l12.comparison import card, equal_compute, reading, undominated
+from pmd_kit.l12.comparison import both_equalities, card, equal_compute, equal_compute_reading, reading, undominated
 from pmd_kit.l12.widgets import method_picker
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.errors import UserError
@@ -88,6 +88,13 @@ def test_equal_compute_by_hand(stored: Comparison) -> None:
     ]  # fmt: skip
     with pytest.raises(UserError, match="No method is called x"):
         equal_compute(stored, ["x"])
+
+
+def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison) -> None:
+    (one, flat) = both_equalities(stored, ["tau=1", "unimax"]).rows
+    assert one == ["tau=1", 61.0, 5.0, "1.00", 89.43, 15.75]
+    assert flat == ["unimax", 51.0, 11.0, "0.90", None, None], "what nobody has trained is not measured"
+    assert "auto-pmd model_2 (tau=5) against tau=5 at equal compute: all -15.1" in equal_compute_reading()
 
 
 def test_figures_say_what_they_show(stored: Comparison) -> None:

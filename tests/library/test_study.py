@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from benchmarks import study
 from benchmarks.studies import plans, report, store
-from benchmarks.studies.measure import likelihood, packed, scored, unpacked
+from benchmarks.studies.measure import likelihood, packed, scored
+from pmd_kit.l13.study import Study, unpacked
 from pmd_lite.api import train
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokens import encode_corpus
@@ -83,19 +84,21 @@ def test_a_study_stores_each_run_and_then_has_nothing_to_do(
     study.main()
     assert capsys.readouterr().out == "short: nothing to do\n"
 
-    known, sizes = report.systems(small, tmp_path / "store")
-    assert set(known) == {"tau=1", "tau=5", "bi-pmd: model_1", "bi-pmd: model_2", "ensemble both"}
-    assert (known["bi-pmd: model_1"].twin, known["bi-pmd: model_2"].twin) == ("tau=1", "tau=5")
+    known = Study.load(tmp_path / "store" / small)
+    assert set(known.systems) == {"tau=1", "tau=5", "bi-pmd: model_1", "bi-pmd: model_2", "ensemble both"}
+    assert (known.systems["bi-pmd: model_1"].twin, known.systems["bi-pmd: model_2"].twin) == ("tau=1", "tau=5")
     run = Run(work.run_of("bi-pmd", 1))
-    values = report.groups_of(known["bi-pmd: model_2"], report.VALUES["dev NLL"], sizes)[0][0]
     losses = run.best_dev_loss(1)
-    assert values == pytest.approx(np.mean([losses[pair] for pair in run.groups[0]]), abs=2e-4)
-    same = replace(known["tau=1"], label="again")
-    assert report.difference(known["tau=1"], same, list(sizes)).p_value == 1
-    assert report.chrf_difference(known["tau=1"], same, list(sizes)).delta == 0
+    assert known.means("bi-pmd: model_2", "dev NLL")[0][0] == pytest.approx(
+        np.mean([losses[pair] for pair in run.groups[0]]), abs=2e-4
+    )
+    same = replace(known, systems={**known.systems, "again": known.systems["tau=1"]})
+    assert same.difference("tau=1", "again", list(known.sizes)).p_value == 1
+    assert same.chrf_difference("tau=1", "again", list(known.sizes)).delta == 0
+    assert known.bill().rows[-1][1] == pytest.approx(run.compute / Run(work.run_of("tau=1", 1)).compute)
     files = report.write_report(small, tmp_path / "store", tmp_path / "report")
     text = files[0].read_text(encoding="utf-8")
-    assert "| bi-pmd: model_2 | tau=5 |" in text
+    assert "| bi-pmd: model_2 | tau=5 | 1 |" in text
     assert all(file.exists() for file in files)
     record = next(store.records(small, tmp_path / "store"))
     assert record["config"]["train"]["steps"] == TINY["steps"]

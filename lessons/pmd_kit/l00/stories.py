@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmd_kit.l06.checks import finding
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import hypervolume, mean_by_group
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
@@ -87,7 +88,7 @@ class Regimes:
         seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
         caption = f"Test BLEU, dev loss in nats per token; mean and standard deviation over seeds ({seeds})"
-        return Table(columns, rows, best=None, digits=2, caption=caption + self.caution)
+        return Table(columns, rows, digits=2, caption=caption + self.caution)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
         """The frontier of one world, with a cloud of seeds behind each mean."""
@@ -100,17 +101,16 @@ class Regimes:
         )  # fmt: skip
 
     def reading(self) -> str:
-        """For every world and student: by how much it differs from its twin, and whether all seeds agree."""
+        """For every world and student: by how much it differs from its twin, and whether lesson 06 calls it noise."""
         lines = []
         for world in self.bleu:
             for single, student in TWINS:
                 for of, unit in (("bleu", "BLEU"), ("dev_loss", "loss")):
                     twins = list(zip(self.points(world, single, of), self.points(world, student, of), strict=True))
                     for name, axis in (("HRL", 1), ("LRL", 0)):
-                        deltas = [after[axis] - before[axis] for before, after in twins]
-                        same_sign = all(d > 0 for d in deltas) or all(d < 0 for d in deltas)
-                        verdict = "all seeds agree" if same_sign else "seeds disagree: no finding"
-                        verdict = "one seed: no finding" if len(deltas) == 1 else verdict
+                        before, after = ([p[axis] for p in seeds] for seeds in zip(*twins, strict=True))
+                        deltas = [b - a for a, b in zip(before, after, strict=True)]
+                        verdict = finding(before, after, smaller_is_better=of == "dev_loss")
                         each = ", ".join(f"{d:+.2f}" for d in deltas)
                         who = f"{world:9s} {student.split(' ')[1]} against {single}"
                         lines.append(f"{who}  {name} {unit:4s} {sum(deltas) / len(deltas):+6.2f}  ({each}; {verdict})")

@@ -7,7 +7,7 @@ from typing import Literal
 
 import ipywidgets as ipw
 
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import (
     COLOURS,
@@ -94,7 +94,7 @@ def size_scale(corpora: Mapping[str, Mapping[str, int]]) -> ipw.VBox:
 
     return redrawn(
         draw,
-        "Choose a corpus and a scale (Tab moves, arrow keys choose). Which bars can you still see on the linear one?",
-        corpus=ipw.Dropdown(options=list(corpora), description="corpus"),
-        scale=ipw.RadioButtons(options=["linear", "log"], description="scale"),
+        "Choose a corpus and a scale (Tab; Space or ← →). Which bars can you still see on the linear one?",
+        corpus=chooser(options=list(corpora), description="corpus"),
+        scale=chooser(options=["linear", "log"], description="scale"),
     )

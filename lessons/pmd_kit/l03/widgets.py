@@ -8,7 +8,7 @@ import ipywidgets as ipw
 
 from pmd_kit.l03 import figures
 from pmd_kit.l03.attention import View
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 from pmd_lite.figures.style import LessonFigure
 
 ALL = "all heads"
@@ -38,9 +38,9 @@ def attention_viewer(views: Mapping[str, View], start: str | None = None) -> ipw
 
     return redrawn(
         draw,
-        "Choose who looks (Tab, then arrow keys). Rows add up to 1; × is what the mask hides. Untick the mask (Space): "
+        "Choose who looks (Tab; Space or ← →). Rows add up to 1; × is what the mask hides. Untick the mask (Space): "
         "who looks at the pads, or ahead?",
-        attention=ipw.Dropdown(options=list(views), value=start or next(iter(views)), description="attention"),
-        head=ipw.Dropdown(options=[ALL, *(f"head {i + 1}" for i in range(heads))], description="head"),
+        attention=chooser(options=list(views), value=start or next(iter(views)), description="attention"),
+        head=chooser(options=[ALL, *(f"head {i + 1}" for i in range(heads))], description="head"),
         mask=ipw.Checkbox(value=True, description="mask", indent=False),
     )

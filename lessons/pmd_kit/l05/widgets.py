@@ -8,7 +8,7 @@ import ipywidgets as ipw
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from pmd_kit.l05.figures import Branch, beam_tree, bleu_inspector
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import LessonFigure
 
@@ -35,8 +35,8 @@ def beam_explorer(search: Search, sentences: Sequence[str]) -> ipw.VBox:
 
     return redrawn(
         draw,
-        "Widen the beam (Tab, then arrow keys) and turn the length penalty: from which value on does another row win?",
-        sentence=ipw.Dropdown(options=list(sentences), description="sentence"),
+        "Widen the beam (Tab; Space or ← →) and turn the length penalty: from which value on does another row win?",
+        sentence=chooser(options=list(sentences), description="sentence"),
         beam=ipw.IntSlider(value=3, min=1, max=8, description="beam", continuous_update=False),
         penalty=ipw.FloatSlider(value=1.0, min=0.0, max=2.0, step=0.1, description="penalty", continuous_update=False),
     )

@@ -254,6 +254,14 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
     return "better" if delta > 0 else "worse"
 
 
+def finding(before: Sequence[float], after: Sequence[float], smaller_is_better: bool = False) -> str:
+    """The same rule in words for a table: "better", "worse" or "noise: no finding"; one seed finds nothing."""
+    if len(before) < 2 or len(after) < 2:
+        return "one seed: no finding"
+    said = verdict(after, before) if smaller_is_better else verdict(before, after)
+    return f"{said}: no finding" if said == "noise" else said
+
+
 def _by_spread(before: Sequence[float], after: Sequence[float], spread: float) -> str:
     delta = sum(after) / len(after) - sum(before) / len(before)
     return "noise" if abs(delta) <= spread else "better" if delta > 0 else "worse"

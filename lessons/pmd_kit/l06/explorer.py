@@ -7,7 +7,7 @@ moved with the keyboard, and the alternative text of the picture says what it sh
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,26 @@ import ipywidgets as ipw
 
 from pmd_kit.l06.contenders import HIGHER_IS_BETTER, Contender, collect
 from pmd_kit.l06.frontier_plane import AXES, frontier_plane, standing_table, usual_reference
+from pmd_kit.widgets import chooser
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import figure_html
 
 
 def _named(kind: Callable[..., Any], name: str, **options: Any) -> Any:
     """A control with its name. Each has a layout of its own: a shared one would hide all of them with the first."""
-    layout = ipw.Layout(width="24em")
-    return kind(description=name, layout=layout, style={"description_width": "9em"}, **options)
+    return kind(description=name, layout=ipw.Layout(width="26em"), style={"description_width": "11em"}, **options)
 
 
 class FrontierExplorer:
-    """The plane with its controls; `box` is the widget. A folder that changes can be read again."""
+    """The plane with its controls; `box` is the widget. A folder that changes can be read again.
 
-    def __init__(self, folder: str | Path):
-        self.folder, self._quiet = folder, False
-        self.corpus, self.across, self.up = (_named(ipw.Dropdown, name) for name in ("corpus", "across", "up"))
-        self.measure = _named(ipw.Dropdown, "measure", options=list(HIGHER_IS_BETTER))
+    opens: the runs that are ticked at first, those of other lessons are not; without them all runs are.
+    """
+
+    def __init__(self, folder: str | Path, opens: Sequence[Contender] = ()):
+        self.folder, self._quiet, self._opens = folder, False, [c.scores for c in opens]
+        self.corpus, self.across, self.up = (chooser([], description=name) for name in ("corpus", "across", "up"))
+        self.measure = chooser(list(HIGHER_IS_BETTER), description="measure")
         self.joined = ipw.Checkbox(value=True, description="mean over seeds", indent=False)
         self.corner = tuple(_named(ipw.FloatText, f"area from ({name})") for name in ("across", "up"))
         self.again, self.all, self.none = (ipw.Button(description=d) for d in ("read folder again", "all", "none"))
@@ -42,8 +45,8 @@ class FrontierExplorer:
         self.box = ipw.VBox([
             ipw.HTML("<p>Tick runs (Tab moves, Space ticks), choose the axes, and see which are left. Which points "
                      "does each one dominate? What happens to the frontier with the other measure?</p>"),
-            ipw.HBox([ipw.VBox([self.corpus, self.measure, self.across, self.up]),
-                      ipw.VBox([*self.corner, self.joined, ipw.HBox([self.all, self.none, self.again])])]),
+            self.corpus, self.measure, self.across, self.up, ipw.HBox(self.corner),
+            ipw.HBox([self.joined, self.all, self.none, self.again]),
             self.boxes, self.picture,
         ])  # fmt: skip
         self.again.on_click(lambda _: self.read())
@@ -64,7 +67,8 @@ class FrontierExplorer:
         with self._silently():
             kept = self.corpus.value
             self.corpus.options = corpora
-            self.corpus.value = kept if kept in corpora else next(iter(corpora), None)
+            first = [c.corpus for c in self.found.contenders if c.scores in self._opens] + corpora
+            self.corpus.value = kept if kept in corpora else next(iter(first), None)
             self.corpus.layout.display = "none" if len(corpora) < 2 else None
         self._rebuild()
 
@@ -95,7 +99,8 @@ class FrontierExplorer:
             before = {label: box.value for label, box in self.ticks.items()}
             self.ticks = {}
             for c in contenders:
-                box = ipw.Checkbox(value=before.get(c.label, True), description=c.label, indent=False)
+                ticked = before.get(c.label, not self._opens or c.scores in self._opens)
+                box = ipw.Checkbox(value=ticked, description=c.label, indent=False)
                 box.observe(lambda _: self._redraw(), names="value")
                 self.ticks[c.label] = box
             self.boxes.children = list(self.ticks.values())
@@ -143,6 +148,6 @@ class FrontierExplorer:
             self._quiet = before
 
 
-def frontier_explorer(folder: str | Path = "runs") -> ipw.VBox:
-    """The explorer of all runs in a folder."""
-    return FrontierExplorer(folder).box
+def frontier_explorer(folder: str | Path = "runs", opens: Sequence[Contender] = ()) -> ipw.VBox:
+    """The explorer of all runs in a folder. opens: those that are ticked at first."""
+    return FrontierExplorer(folder, opens).box

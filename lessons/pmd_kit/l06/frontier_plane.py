@@ -173,4 +173,4 @@ def standing_table(contenders: Sequence[Contender], measure: str = BLEU, axes: t
                      whole - area(others, corner, higher)])  # fmt: skip
     caption = f"{measure}; the area from ({corner[0]:g}, {corner[1]:g}) is {whole:.{1 if higher else 2}f}"
     columns = ["", "model", "seeds", *axes, "standing", "area lost without it"]
-    return Table(columns, rows, best=None, digits=1 if higher else 2, caption=caption)
+    return Table(columns, rows, digits=1 if higher else 2, caption=caption)

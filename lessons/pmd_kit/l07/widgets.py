@@ -7,7 +7,7 @@ import torch
 
 from pmd_kit.l07.checks import mixed_target
 from pmd_kit.l07.figures import target_bars
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 from pmd_lite.figures.style import LessonFigure
 
 WORDS = ("rug", "mat", "sofa", "floor", "moon", "of")
@@ -42,9 +42,9 @@ def target_slider() -> ipw.VBox:
     """Move alpha and the smoothing, choose a teacher, and watch the target."""
     return redrawn(
         mixture,
-        "Move alpha and eps (Tab, then arrow keys), choose a teacher. From which alpha on does the target prefer "
+        "Move alpha and eps (Tab; Space or ← →), choose a teacher. From which alpha on does the target prefer "
         "another word than the reference? With which teachers never?",
-        teacher=ipw.Dropdown(options=list(TEACHERS), description="teacher"),
+        teacher=chooser(options=list(TEACHERS), description="teacher"),
         alpha=ipw.FloatSlider(value=0.4, min=0, max=1, step=0.05, description="alpha", continuous_update=False),
         eps=ipw.FloatSlider(value=0.1, min=0, max=0.5, step=0.05, description="eps", continuous_update=False),
     )

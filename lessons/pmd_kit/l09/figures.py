@@ -10,7 +10,7 @@ import ipywidgets as ipw
 import torch
 from matplotlib.lines import Line2D
 
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 from pmd_lite.config import StepSize
 from pmd_lite.distillation.actions import ACTIONS, act, logit, step_size
 from pmd_lite.errors import UserError
@@ -160,5 +160,5 @@ def alpha_walk() -> ipw.VBox:
         "With which schedules?",
         actions=ipw.Text(value="uuu==ddd", description="actions", continuous_update=False),
         alpha=ipw.FloatSlider(value=0.1, min=0.01, max=0.99, step=0.01, description="start", continuous_update=False),
-        schedule=ipw.Dropdown(options=get_args(StepSize), value="constant", description="mu"),
+        schedule=chooser(options=get_args(StepSize), value="constant", description="mu"),
     )

@@ -162,7 +162,7 @@ class StoredSearches:
             f"the variance of its dev loss over the trials is due to{self.caution}"
         )
         columns = ["pair", "another action", "lost", "range", OWN, OTHERS, TOGETHER]
-        return Table(columns, rows, best=None, digits=4, caption=caption)
+        return Table(columns, rows, digits=4, caption=caption)
 
     def gains(self) -> dict[str, list[float]]:
         """{rule: [pair] dev loss after its choice minus after keeping all weights, mean over searches}."""
@@ -188,13 +188,13 @@ class StoredSearches:
                       for pair, weight in enumerate(of) if low <= weight < high or weight == high == 1]  # fmt: skip
             if shares:
                 rows.append([f"{low:g} to {high:g}", len(shares), _mean(shares)])
-        return Table(["weight before the search", "cases", "own share, mean"], rows, best=None)
+        return Table(["weight before the search", "cases", "own share, mean"], rows)
 
     def rules(self) -> Table:
         """What four ways to choose do to the dev loss, against keeping every weight."""
         rows: list[list[Cell]] = [[rule, *of, _mean(of)] for rule, of in self.gains().items()]
         caption = "Dev loss after the choice minus after keeping all weights, nats per token, mean over searches"
-        return Table(["choice", *self.pairs, "mean"], rows, best="min", digits=4, caption=caption)
+        return Table(["choice", *self.pairs, "mean"], rows, digits=4, caption=caption)
 
     def rules_reading(self) -> str:
         """Whether the expensive search pays, and what choosing for all together would."""

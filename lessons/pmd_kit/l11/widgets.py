@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets as ipw
 
 from pmd_kit.l11.dwi import StoredSearches
-from pmd_kit.widgets import redrawn
+from pmd_kit.widgets import chooser, redrawn
 
 
 def interaction_picker(stored: StoredSearches) -> ipw.VBox:
@@ -14,10 +14,10 @@ def interaction_picker(stored: StoredSearches) -> ipw.VBox:
     names = [(name, i) for i, name in enumerate(stored.pairs)]
     return redrawn(
         stored.grid,
-        "Choose a search and two pairs (Tab moves, arrow keys choose). If the assumption holds, every row has one "
+        "Choose a search and two pairs (Tab; Space or ← →). If the assumption holds, every row has one "
         "colour. Which pair changes the loss of which?",
-        search=ipw.Dropdown(options=[(stored.name(i), i) for i in range(len(stored.searches))], value=search,
+        search=chooser(options=[(stored.name(i), i) for i in range(len(stored.searches))], value=search,
                             description="search"),
-        pair=ipw.Dropdown(options=names, value=pair, description="loss of"),
-        other=ipw.Dropdown(options=names, value=other, description="beside"),
+        pair=chooser(options=names, value=pair, description="loss of"),
+        other=chooser(options=names, value=other, description="beside"),
     )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Lesson 13, real text: its checks and sentences."""
+"""Lesson 13, real text: its checks, the sentences written for it, and the stored study."""
 
-from pmd_kit.l13 import checks, sentences
+from pmd_kit.l13 import checks, sentences, study
 
-__all__ = ["checks", "sentences"]
+__all__ = ["checks", "sentences", "study"]

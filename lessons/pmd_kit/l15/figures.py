@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as ipw
 from matplotlib.patches import Patch, Rectangle
 
 from pmd_kit.widgets import redrawn
+from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 from pmd_lite.figures import plots
 from pmd_lite.figures.style import (
@@ -52,6 +55,35 @@ def _look(i: int) -> dict[str, Any]:
     return {"facecolor": COLOURS[i % len(COLOURS)], "hatch": HATCHES[i % len(HATCHES)], "edgecolor": "white"}
 
 
+@dataclass(frozen=True)
+class StoredWeights:
+    """steps; curves: {student: {pair: weight at each step}}, as the record of a study holds them."""
+
+    steps: Sequence[int]
+    curves: Mapping[str, Mapping[str, Sequence[float]]]
+
+    def figure(self, pairs: Sequence[str]) -> LessonFigure:
+        """The weights of some pairs, a panel per student."""
+        return _weights(self.steps, {label: {pair: of[pair] for pair in pairs} for label, of in self.curves.items()})
+
+    def reading(self, small: str, large: str) -> str:
+        """Where both weights end, and which is higher, student by student."""
+        ends = {label: (of[small][-1], of[large][-1]) for label, of in self.curves.items()}
+        return "\n".join(
+            f"{label} ends with {small} {a:.2f}, {large} {b:.2f}: the small pair is {'' if a > b else 'not '}higher"
+            for label, (a, b) in ends.items()
+        )
+
+
+def stored_weights(file: Path) -> StoredWeights:
+    """The weights in a record of `benchmarks.study`. Raises UserError when the file is absent or no such record."""
+    record = read_json(file, {"corpus": {"pairs": [str]}, "students": list})
+    pairs, students = record["corpus"]["pairs"], record["students"]
+    curves = {one["label"]: {pair: [alpha[i] for alpha in one["alpha"]] for i, pair in enumerate(pairs)}
+              for one in students}  # fmt: skip
+    return StoredWeights(students[0]["steps"], curves)
+
+
 def weights_of(run: Run, pairs: Sequence[str]) -> LessonFigure:
     """Distillation weights of some pairs over time, a panel per student. Raises UserError for an unknown pair."""
     unknown = [pair for pair in pairs if pair not in run.pairs]
@@ -62,6 +94,10 @@ def weights_of(run: Run, pairs: Sequence[str]) -> LessonFigure:
     for student, label in enumerate(run.labels):
         found = run.curve("alpha", student)[1]
         curves[label] = {pair: found[pair] for pair in pairs}
+    return _weights(steps, curves)
+
+
+def _weights(steps: Sequence[int], curves: Mapping[str, Mapping[str, Sequence[float]]]) -> LessonFigure:
     last = [f"{label} " + ", ".join(f"{p} {a[-1]:.2f}" for p, a in of.items()) for label, of in curves.items()]
     alt = f"Distillation weights over {steps[-1]} updates. At the end: {'; '.join(last)}"
     return plots.alpha_over_time(steps, curves, alt=alt)

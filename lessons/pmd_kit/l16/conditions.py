@@ -95,7 +95,7 @@ class Conditions:
             gains = [self.gains(question, case, rival, net) for rival, net, _ in COMPARED]
             rows.append([question, case, *(counted(g) for g in gains)])
         caption = "Worlds in which the area under the students' frontier is larger than the rival's (mean change in %)"
-        return Table(["what changes", "to", *(name for *_, name in COMPARED)], rows, best=None, caption=caption)
+        return Table(["what changes", "to", *(name for *_, name in COMPARED)], rows, caption=caption)
 
     def reasons(self) -> Table:
         """Where the gain over the two single networks lies, and what may cause it."""
@@ -122,7 +122,7 @@ class Conditions:
             "the large one. By heart: % right of the single tau=inf on its own small training set at the end. Apart: % "
             "of test parts on which the two single networks differ."
         )
-        return Table(["what changes", "to", *columns], rows, best=None, digits=1, caption=caption)
+        return Table(["what changes", "to", *columns], rows, digits=1, caption=caption)
 
     def reading(self) -> str:
         """The conditions in words, made from the counts."""
