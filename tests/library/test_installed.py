@@ -43,10 +43,11 @@ said("train", "--corpus", "three", "--init", "run", "--out", "joined", "--steps"
 said("export", "joined", "--to", "ctranslate2", "--out", "ct2")
 trained = pmd_lite.Run("joined")
 text = pmd_lite.load_corpus("three").test["tur-eng"][0][0]
+want = trained.translate([text], "tur-eng")
 os.chdir("ct2")
 names = {}
 exec(re.search(r"```python\\n(.*?)```", Path("README.md").read_text(encoding="utf-8"), re.DOTALL)[1], names)
-assert names["translate"]([text], "tur-eng") == trained.translate([text], "tur-eng")
+assert names["translate"]([text], "tur-eng") == want
 print("done", trained.pairs)
 '''
 
