@@ -25,7 +25,8 @@ sys.path[:0] = [str(ROOT)]
 from lessons.navigation import repository  # noqa: E402  (the folder above is not on Python's path before)
 
 TEXTS = (
-    "results.md", "methods.md", "notation.md", "faq.md", "instructor.md", "teaching.md", "assessment.md", "log.md",
+    "results.md", "methods.md", "notation.md", "faq.md", "several_gpus.md", "instructor.md", "teaching.md",
+    "assessment.md", "log.md",
 )  # fmt: skip
 CONF = '''"""Settings of Sphinx for the website of pmd_lite, written by docs/book.py."""
 project = "pmd_lite"

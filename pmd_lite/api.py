@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pmd_lite import auxiliary
-from pmd_lite.config import Config, Metric, Show, Tokenize, configured
+from pmd_lite.config import Config, Metric, Show, configured
 from pmd_lite.config.published import remark
 from pmd_lite.data import corpus as corpora
 from pmd_lite.data.corpus import Corpus
@@ -140,9 +140,12 @@ def train(
                 rundir, corpus, row, config, "off" if group.rank else show, use, shared, start, joins, note, on_event
             )
         run = Run(path)
-        if score and not group.rank:
+        if score:
             _note_changes(corpus)
-            _give_scores(run, corpus, config.train.tokenize, metrics)
+            if not group.of_rank(0, (run.path / "scores.json").exists()):
+                run.evaluate(corpus, tokenize=config.train.tokenize, metrics=metrics)
+            elif not group.rank and is_stale(run.scores, config.train.tokenize, metrics):
+                run.rescore(corpus, config.train.tokenize, metrics)
     return run
 
 
@@ -154,14 +157,6 @@ def _note_changes(corpus: Corpus) -> None:
             "Put that text back: on another one, the run can be neither resumed nor evaluated",
             stacklevel=2,
         )
-
-
-def _give_scores(run: Run, corpus: Corpus, tokenize: Tokenize, metrics: Sequence[Metric]) -> None:
-    """Make sure of test scores with this tokenizer: existing ones, or of stored or new translations."""
-    if not (run.path / "scores.json").exists():
-        run.evaluate(corpus, tokenize=tokenize, metrics=metrics)
-    elif is_stale(run.scores, tokenize, metrics):
-        run.rescore(corpus, tokenize, metrics)
 
 
 def run_size() -> Literal["ci", "lesson"]:

@@ -185,9 +185,9 @@ def seal(folder: Path) -> None:
 
 
 def check_seal(folder: Path) -> None:
-    """Raises UserError for a file that is not as `seal` saw it. Folders of older versions have no sums.json."""
+    """Raises UserError for a file that is not as `seal` saw it."""
     cure = f"Delete {folder}; it is made again."
-    sums = read_json(folder / "sums.json", {"*": str}, cure) if (folder / "sums.json").exists() else {}
+    sums = read_json(folder / "sums.json", {"*": str}, cure)
     for path, digest in ((folder / name, digest) for name, digest in sums.items()):
         what = f"{path}: this file is missing or damaged. {cure}"
         try:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -30,7 +31,7 @@ from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import ASKING
 
-_REFUSED = "UserError: "
+_TOLD = ("UserError: ", "Lost: ")  # errors that say all: a request that is wrong, or a process that does not answer
 _LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
 
 
@@ -74,8 +75,8 @@ def launch(
         raise stopped from None
     except ChildFailedError as error:
         rank, said = _said(error)
-        if said.startswith(_REFUSED):  # the request is wrong, not the process
-            raise UserError(said.removeprefix(_REFUSED)) from None
+        if said.startswith(_TOLD):
+            raise UserError(said.partition(": ")[2]) from None
         raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
                         "the same call continues from the last checkpoint") from None  # fmt: skip
     return Run(paths[0])
@@ -134,7 +135,7 @@ def _torch_heard_if_it_helps() -> Iterator[None]:
     try:
         yield
     except ChildFailedError as error:
-        refused = _said(error)[1].startswith(_REFUSED)
+        refused = _said(error)[1].startswith(_TOLD)
         raise
     finally:
         for logger in loggers:
@@ -146,7 +147,7 @@ def _torch_heard_if_it_helps() -> Iterator[None]:
 def _said(error: ChildFailedError) -> tuple[int, str]:
     """The number of the process that failed first, and the last line of its message."""
     rank, failure = error.get_first_failure()
-    return int(rank), _reason(failure.message).removeprefix("pmd_lite.errors.")
+    return int(rank), re.sub(r"^pmd_lite\.[\w.]+\.", "", _reason(failure.message))
 
 
 def _reason(message: Any) -> str:

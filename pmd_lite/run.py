@@ -6,26 +6,29 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
-from pmd_lite.config import BEAM, Metric, Tokenize, check_number
+from pmd_lite.config import BEAM, EngineName, Metric, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
-from pmd_lite.disk import place, read_json, write_atomic, write_json
+from pmd_lite.disk import place, read_json, write_json
 from pmd_lite.errors import UserError, shown
+from pmd_lite.evaluation import translation
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Scores, one_line, read_scores, score_pair, without_bleu
+from pmd_lite.evaluation.scoring import Scores, read_scores, without_bleu
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import read_translations, translate_texts
+from pmd_lite.evaluation.translation import Engine, read_translations
+from pmd_lite.exchange.ctranslate2 import in_ctranslate2
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
-from pmd_lite.model import Ensemble, Transformer
+from pmd_lite.model import Transformer
 from pmd_lite.training.dev import kept_line
+from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 from pmd_lite.training.opening import own_tokenizer
 from pmd_lite.training.progress import describe_passes
@@ -117,8 +120,7 @@ class Run:
     @property
     def cost(self) -> dict[str, int]:
         """Multiply-adds up to the last evaluation, by purpose (`training.cost`). UserError for a run of older units."""
-        lines = self.lines("eval")
-        return self._multiply_adds(lines[-1]) if lines else {}
+        return self._multiply_adds(lines[-1]) if (lines := self.lines("eval")) else {}
 
     @property
     def finished(self) -> dict[str, Any]:
@@ -176,13 +178,7 @@ class Run:
 
         Raises UserError for a run that has another tokenizer or lacks a pair of this one.
         """
-        runs = {run.path.resolve(): run for run in (self, *(x if isinstance(x, Run) else Run(x) for x in others))}
-        for run in runs.values():
-            if run.tokenizer.fingerprint != self.tokenizer.fingerprint or not set(self.pairs) <= set(run.pairs):
-                raise UserError(f"{run.path} and {self.path} cannot translate together: they need one tokenizer and "
-                                "the same pairs. Train both with the same tokenizer=")  # fmt: skip
-        models = [run.model(i).to(self._device) for run in runs.values() for i in range(len(run.labels))]
-        return cast(Transformer, Ensemble(models).eval())  # it has the methods that translation calls
+        return translation.ensemble_of([self, *(x if isinstance(x, Run) else Run(x) for x in others)])
 
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
@@ -197,13 +193,24 @@ class Run:
         except UserError:  # it was trained on another machine
             return pick_device("auto", "fp32")
 
+    def translator(
+        self, student: int = 0, ensemble: Sequence[Run | str | Path] = (), engine: EngineName = "ours"
+    ) -> Transformer | Engine:
+        """What `translate` translates with.
+
+        ensemble: runs whose students translate together with all students of this run; this run alone: [run].
+        engine: "ctranslate2" is faster (see `CTranslate2`); where it cannot be used, ours translates, with a warning.
+        """
+        model = self.ensemble(*ensemble) if ensemble else self.model(student)
+        return in_ctranslate2(model) if engine == "ctranslate2" else model
+
     def translate(
         self, sentences: Sequence[str], pair: str, student: int = 0, beam: int | None = None,
-        model: Transformer | None = None, ensemble: Sequence[Run | str | Path] = (),
+        model: Transformer | Engine | None = None, ensemble: Sequence[Run | str | Path] = (),
     ) -> list[str]:  # fmt: skip
         """Translate sentences of `pair` ("fr-en"), in their order; a blank sentence stays empty.
 
-        ensemble: runs whose students translate together with all students of this run; this run alone: [run].
+        model: one of `translator`, so that many calls load it once. ensemble: see there.
         Raises UserError for a pair the run was not trained on, an unknown student, or a beam below 1.
         """
         if isinstance(sentences, str):
@@ -212,8 +219,8 @@ class Run:
             raise UserError(f"this run translates {', '.join(self.pairs)}; not {shown(pair)}")
         if beam is not None:
             check_number("beam", beam, int, *BEAM)
-        model, train = model or (self.ensemble(*ensemble) if ensemble else self.model(student)), self.config.train
-        return translate_texts(
+        model, train = model or self.translator(student, ensemble), self.config.train
+        return translation.translate_texts(
             model, sentences, pair, self.tokenizer, limit=model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
@@ -228,28 +235,35 @@ class Run:
     def evaluate(
         self, corpus: Corpus, split: Literal["valid", "test"] = "test", beam: int | None = None,
         tokenize: Tokenize | None = None, metrics: Sequence[Metric] = (), ensemble: Sequence[Run | str | Path] = (),
+        engine: EngineName = "ours",
     ) -> Scores:  # fmt: skip
         """Translate a split with every student's best weights; writes translations/ and, for test, scores.json.
 
         Sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt) go beside the translations
-        (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line.
+        (SPLIT.model_1.PAIR.txt), for any other metric: UTF-8, one sentence a line. Inside `train`, the processes of a
+        run share the students and pairs.
 
         Args:
             tokenize: the tokenizer of BLEU; by default the one of the last scores, else the configuration's.
             metrics: BLEU and chrF are always counted; "ter" adds TER, which is slow.
-            ensemble: as in `translate`: score these students together instead; scores.json stays as it is.
-        Returns: see `Scores`: {"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}.
-        Raises: UserError on another corpus.
+            ensemble, engine: see `translator`. With an ensemble, scores.json stays as it is.
+        Returns: see `Scores`. Raises: UserError on another corpus.
         """
         self.check_corpus(corpus)
-        names = ["ensemble"] if ensemble else [self._name(student) for student in range(len(self.labels))]
-        for student, name in enumerate(names):
-            model = self.ensemble(*ensemble) if ensemble else self.model(student)
-            for pair in self.pairs:
-                sources = [src for src, _ in getattr(corpus, split)[pair]]
-                self._write_lines(f"{split}.{name}.{pair}", self.translate(sources, pair, student, beam, model))
-        beam = beam or self.config.train.beam
-        return self._score(corpus, split, beam, tokenize or self.tokenize, names, metrics)
+        names = ["ensemble"] if ensemble else [f"model_{student + 1}" for student in range(len(self.labels))]
+        model = cache(lambda student: self.translator(student, ensemble, engine))
+        tasks, group, mine = [(i, pair) for i in range(len(names)) for pair in self.pairs], current(), []
+        for i, pair in (tasks[number] for number in group.mine(len(tasks))):
+            lines = self.translate([src for src, _ in getattr(corpus, split)[pair]], pair, beam=beam, model=model(i))
+            mine.append((f"{split}.{names[i]}.{pair}", lines))
+        group.barrier("the other processes of this run, which translate")
+        for name, lines in (one for share in group.gathered(mine) for one in share if not group.rank):
+            translation.write_lines(self.path / "translations" / f"{name}.txt", lines)
+        used = engine if engine == "ours" or isinstance(model(0), Engine) else "ours"
+        about = {"beam": beam or self.config.train.beam, "engine": used, "tokenize": tokenize or self.tokenize}
+        scores = {} if group.rank else self._score(corpus, split, about, names, metrics)
+        group.barrier("process 0 of this run, which scores")
+        return cast(Scores, group.gathered(scores)[0])
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
         """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
@@ -257,8 +271,8 @@ class Run:
         Raises UserError on another corpus, and when there are no translations yet.
         """
         self.check_corpus(corpus)
-        beam, names = self._scored.get("beam", self.config.train.beam), list(self.scores)
-        return self._score(corpus, "test", beam, tokenize or self.tokenize, names, metrics)
+        told = {**self._scored, "tokenize": tokenize or self.tokenize}
+        return self._score(corpus, "test", told, list(self.scores), metrics)
 
     def check_corpus(self, corpus: Corpus) -> None:
         """Raises UserError unless this run was trained on these texts."""
@@ -267,26 +281,13 @@ class Run:
                             "a file has changed since). Give the corpus that its config.json names")  # fmt: skip
 
     def _score(
-        self, corpus: Corpus, split: Literal["valid", "test"], beam: int, tokenize: Tokenize, names: Sequence[str],
-        metrics: Sequence[Metric],
-    ) -> Scores:  # fmt: skip
-        scores: Scores = {name: {} for name in names}
-        for pair in self.pairs:
-            text = getattr(corpus, split)[pair]
-            references = [one_line(trg) for _, trg in text]
-            self._write_lines(f"{split}.src.{pair}", [src for src, _ in text])
-            self._write_lines(f"{split}.ref.{pair}", references)
-            for name, of in scores.items():
-                hypotheses = read_translations(self.path / "translations" / f"{split}.{name}.{pair}.txt")
-                of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
+        self, corpus: Corpus, split: str, about: dict[str, Any], names: Sequence[str], metrics: Sequence[Metric]
+    ) -> Scores:
+        texts, folder = getattr(corpus, split), self.path / "translations"
+        scores = translation.score_files(folder, split, texts, names, about["tokenize"], metrics)
         if split == "test" and names != ["ensemble"]:
-            about = {"beam": beam, "tokenize": tokenize, "scores": scores}
-            write_json(self.path / "scores.json", self.dir.sealed(about))
+            write_json(self.path / "scores.json", self.dir.sealed({**about, "scores": scores}))
         return scores
-
-    def _write_lines(self, name: str, lines: Sequence[str]) -> None:
-        text = "".join(one_line(line) + "\n" for line in lines).encode()
-        write_atomic(self.path / "translations" / f"{name}.txt", lambda p: p.write_bytes(text))
 
     def translations(self, pair: str, student: int = 0, split: Literal["valid", "test"] = "test") -> list[str]:
         """A student's translations of a split, as `evaluate` wrote them. Raises UserError when there are none."""
@@ -304,8 +305,8 @@ class Run:
     @property
     def tokenize(self) -> Tokenize:
         """The tokenizer that the test scores were asked for, or will be when there are none yet."""
-        scored = (self.path / "scores.json").exists()
-        return self._scored.get("tokenize", "auto") if scored else self.config.train.tokenize
+        there = (self.path / "scores.json").exists()
+        return self._scored.get("tokenize", "auto") if there else self.config.train.tokenize
 
     @property
     def without_bleu(self) -> dict[str, str]:
@@ -314,8 +315,8 @@ class Run:
 
     def measured(self, metric: Metric, student: int = 0) -> dict[str, float]:
         """Test scores of one student by one metric, pair by pair; nan for a pair that could not be scored."""
-        scores = self.scores[self._name(student)].items()
-        return {pair: math.nan if score.get(metric) is None else score[metric] for pair, score in scores}
+        return {pair: math.nan if score.get(metric) is None else score[metric]
+                for pair, score in self.scores[self._name(student)].items()}  # fmt: skip
 
     def bleu(self, student: int = 0) -> dict[str, float]:
         """Test BLEU of one student, pair by pair; nan for a pair whose tokenizer was missing (see `scores`)."""

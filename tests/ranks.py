@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
+from torch import nn
 
 from pmd_lite import processes
-from pmd_lite.training.distributed import current
+from pmd_lite.run import Run
+from pmd_lite.training import distributed, gradients
+from pmd_lite.training.distributed import Group, current
 from pmd_lite.training.trainer import Trainer
 
 
@@ -45,6 +51,59 @@ def tells_where_it_listens(job: dict[str, Any], corpus_options: dict[str, Any], 
         return group
 
     dist.new_group = told
+    return heard(job, corpus_options, threads)
+
+
+def tells_what_it_translates(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """Like the launcher's own function; OUT.N.translates gets the pairs of the sets that rank N translates."""
+    place, translate = Path(job["out"]), Run.translate
+
+    def told(self: Run, sentences: Any, pair: str, *args: Any) -> list[str]:
+        with place.with_suffix(f".{current().rank}.translates").open("a", encoding="utf-8") as file:
+            file.write(f"{pair}\n")
+        return translate(self, sentences, pair, *args)
+
+    Run.translate = told  # type: ignore[assignment, method-assign]
+    return heard(job, corpus_options, threads)
+
+
+def sums_gradients(rank: int, size: int, folder: str) -> None:
+    """Save the gradients that a rank gets through buckets, and the blocking sums of the same passes."""
+    store = dist.FileStore(str(Path(folder) / "store"), size)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    gradients.BUCKET = 200
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3), nn.Tanh(), nn.Linear(3, 1))
+    generator = torch.Generator().manual_seed(rank)
+    passes = [torch.randn(4, 5, generator=generator) for _ in range((2, 1, 0, 1)[rank])]
+    summed = gradients.SummedGradients(model, Group(rank, size))
+    for batch in passes:
+        with summed.last_pass(batch is passes[-1]):
+            model(batch).sum().backward()
+    summed.finish(torch.zeros(0))
+    bucketed = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    for batch in passes:
+        model(batch).sum().backward()
+    blocking = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    for gradient in blocking:
+        dist.all_reduce(gradient)
+    torch.save((bucketed, blocking), Path(folder) / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+def rank_1_hangs(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """Like the launcher's own function, but rank 1 stops in its sixth update, and nobody waits for long."""
+    update = Trainer.update
+
+    def stopped(self: Trainer, *args: Any) -> int:
+        if current().rank == 1 and self.clock.step == 6:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # else the launcher would wait half a minute for it to save
+            time.sleep(600)
+        return update(self, *args)
+
+    Trainer.update = stopped  # type: ignore[method-assign]
+    distributed._TO_ANSWER, distributed._TO_REPORT = timedelta(seconds=4), 1.0
     return heard(job, corpus_options, threads)
 
 

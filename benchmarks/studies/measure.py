@@ -56,7 +56,7 @@ def translated(model: Model, corpus: Corpus, encoded: EncodedCorpus, config: Con
     tokenizer = encoded.tokenizer
     return {
         pair: translate_ids(
-            model, [tokenizer.encode_src(src.strip(), pair) for src, _ in corpus.test[pair]], pair, tokenizer,
+            model, tokenizer.encode([src.strip() for src, _ in corpus.test[pair]], pair, "src"), pair, tokenizer,
             limit=config.model.max_len, budget=6 * config.train.tokens, beam=beam,
             length_penalty=config.train.length_penalty,
         )

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, cast
 
@@ -166,16 +167,15 @@ def open_member(archive: Path, name: str) -> BinaryIO:
     return stream
 
 
-def text_lines(stream: BinaryIO, where: str) -> Iterator[str]:
+def text_lines(stream: BinaryIO, where: str, first: int = 1) -> Iterator[str]:
     """The lines of UTF-8 text, without LF or CRLF and without a byte order mark; cut at LF and nowhere else.
 
-    `where` is what messages call the text: a file or a member. If it ends in .gz, the bytes are unpacked first. Raises
-    UserError with where:line for bytes that are not UTF-8, for damaged or truncated gzip data and for endless lines.
+    `where` is what messages call the text: a file or a member. If it ends in .gz, the bytes are unpacked first. `first`
+    is the number of the first line. Raises UserError with where:line for bytes that are not UTF-8, for damaged or
+    truncated gzip data and for endless lines.
     """
     source = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if where.endswith(".gz") else stream
-    number = 0
-    while True:
-        number += 1
+    for number in count(first):
         try:
             line = source.readline(LONGEST_LINE + 1)
         except _DAMAGE as error:

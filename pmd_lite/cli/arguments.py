@@ -178,10 +178,10 @@ class EstimateArguments(RunArguments):
     init: Path | None = None
     """What the run will start from, as in train."""
     processes: int = 1
-    """Processes that will share the run: an update with fewer micro-batches is divided. Hours are those of one
-    process."""
+    """Processes that will share the run: an update with fewer micro-batches is divided. A row gives their best case."""
     tokens_per_second: float | None = None
-    """Target tokens per second at which another machine trains one plain model; then nothing is measured here."""
+    """Target tokens per second at which another machine trains one plain model; then nothing is measured here. No card
+    has been measured yet: docs/several_gpus.md says how to measure yours."""
     seconds: float = 10.0
     """About how long to measure."""
 
@@ -244,8 +244,8 @@ def main(words: list[str] | None = None) -> int:
 
         table: dict[str, Any] = {
             "train": train, "estimate": plan, "translate": commands.translate, "evaluate": commands.evaluate,
-            "export": commands.export, "import": commands.import_, "show": commands.show, "data": corpora.listed,
-            "methods": commands.methods, "compare": commands.compare, "lessons": lessons,
+            "export": commands.export, "average": commands.average, "import": commands.import_, "show": commands.show,
+            "data": corpora.listed, "methods": commands.methods, "compare": commands.compare, "lessons": lessons,
         }  # fmt: skip
         tyro.extras.subcommand_cli_from_dict(table, prog="python -m pmd_lite", description=ABOUT, args=words)
     except Interrupted as stopped:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from tyro.conf import Positional, arg
 
-from pmd_corpora.archives import text_lines
-from pmd_lite.config import Metric, Tokenize
+from pmd_corpora.archives import LONGEST_LINE, text_lines
+from pmd_lite.config import EngineName, Metric, Tokenize
 from pmd_lite.errors import UserError, waiting
 from pmd_lite.evaluation.tables import Table
 
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 def translate(
     run: Positional[Path], pair: str, file: Path | None = None, student: int = 1,
     beam: Annotated[int | None, arg(help_behavior_hint="(default: the run's)")] = None,
-    ensemble: tuple[Path, ...] = (),
+    ensemble: tuple[Path, ...] = (), engine: EngineName = "ours",
 ) -> None:  # fmt: skip
-    """Translate sentences, one on each line, from a file or standard input.
+    """Translate sentences, one on each line, from a file or standard input; lines that are typed are answered at once.
 
     Args:
         run: run directory.
@@ -39,22 +41,37 @@ def translate(
         beam: beam width; 1 is greedy.
         ensemble: runs whose students translate together with all students of this run, by their mean probability; name
             this run again to take its own students alone.
+        engine: ours, or ctranslate2, which is faster and sometimes finds another translation (requirements-export.txt).
     """
     from pmd_lite.data.tokenizer import UNK
     from pmd_lite.run import Run
 
-    where = str(file or "standard input")
-    with (
-        waiting(f"sentences from {where}, and for its end (Ctrl-D in a terminal)"),
-        file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream,
-    ):
-        lines = list(text_lines(stream, where))
-    trained = Run(run)
-    translated = trained.translate(lines, pair, _counted_from_0(trained, student), beam, ensemble=ensemble)
-    if strange := [n for n, line in enumerate(lines, 1) if UNK in trained.tokenizer.encode_src(line, pair)]:
+    where, trained, strange, numbers = str(file or "standard input"), Run(run), list[int](), count(1)
+    model = trained.translator(_counted_from_0(trained, student), ensemble, engine)
+    with file.open("rb") if file else nullcontext(sys.stdin.buffer) as stream:
+        typed = _as_they_arrive(cast(io.BufferedReader, stream), where)
+        blocks = iter([list(text_lines(stream, where))]) if file else typed
+        with waiting(f"sentences from {where}, one on each line (Ctrl-D in a terminal ends them)"):
+            first = next(blocks)
+        for block in chain([first], blocks):
+            translated = trained.translate(block, pair, beam=beam, model=model)
+            print(*translated, sep="\n", end="\n" if block else "", flush=True)
+            known = [UNK not in trained.tokenizer.encode_src(line, pair) for line in block]
+            strange += [n for fine, n in zip(known, numbers, strict=False) if not fine]
+    if strange:
         print(f"note: {where}:{strange[0]}: {len(strange):,} lines hold characters unknown to the tokenizer. Is the "
               "text in the script and the form of Unicode (NFC) of the training text?", file=sys.stderr)  # fmt: skip
-    print(*translated, sep="\n", end="\n" if translated else "")
+
+
+def _as_they_arrive(stream: io.BufferedReader, where: str) -> Iterator[list[str]]:
+    """The lines of a stream, in blocks of those that are there already; waits only where none is."""
+    number, rest = 1, b""
+    while len(rest) <= LONGEST_LINE and (more := stream.read1(1 << 16)):
+        whole, end, rest = (rest + more).rpartition(b"\n")
+        block = list(text_lines(io.BytesIO(whole + end), where, number))
+        number += len(block)
+        yield block
+    yield list(text_lines(io.BytesIO(rest), where, number))
 
 
 def _counted_from_0(run: Run, student: int) -> int:
@@ -78,13 +95,27 @@ def export(run: Positional[Path], to: Literal["hf", "ctranslate2"], out: Path, s
     print(trained.export(to, out, _counted_from_0(trained, student)) / "README.md")
 
 
+def average(run: Positional[Path], out: Path, last: int) -> None:
+    """Average the weights of a run's last evaluations: a run in a new directory that translates and scores as any.
+
+    Args:
+        run: run directory, trained with --keep-last.
+        out: new directory.
+        last: how many evaluations.
+    """
+    from pmd_lite.training.averaging import average as average_weights
+
+    print(f"Its test scores: python -m pmd_lite evaluate {average_weights(run, out, last)}")
+
+
 def import_(
     source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
 ) -> None:  # fmt: skip
     """Convert a Marian checkpoint of Hugging Face (an opus-mt) into a start for `train --init`.
 
     Args:
-        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        source: directory of the checkpoint (config.json, its weights, vocab.json, source.spm, target.spm), or its name
+            on the hub, such as Helsinki-NLP/opus-mt-fr-en: read from huggingface_hub's cache, else downloaded.
         out: new directory.
         pairs: the pairs of your corpus, such as fr-en de-en.
         codes: the checkpoint's names of target languages, if the pairs have other names, such as fr=fra.
@@ -101,7 +132,7 @@ def import_(
 def evaluate(
     run: Positional[Path], corpus: str | None = None, split: Literal["valid", "test"] = "test",
     beam: int | None = None, tokenize: Tokenize | None = None, metrics: tuple[Metric, ...] = ("bleu", "chrf"),
-    strict: bool = True, ensemble: tuple[Path, ...] = (),
+    strict: bool = True, ensemble: tuple[Path, ...] = (), engine: EngineName = "ours",
 ) -> None:  # fmt: skip
     """Translate and score a split again; writes translations/ and (for test) scores.json in the run directory.
 
@@ -117,17 +148,18 @@ def evaluate(
         strict: as in training (--no-strict leaves unsound lines out).
         ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
             into scores.json.
+        engine: as in `translate`.
     """
     from pmd_lite.evaluation.scoring import METRICS, said_beside
     from pmd_lite.run import Run
 
     trained = Run(run)
     text = _corpus_of(trained, corpus, strict)
-    known = beam is None and not ensemble and split == "test" and (trained.path / "scores.json").exists()
-    if known and (tokenize or "ter" in metrics):
+    anew = beam is not None or engine != "ours" or ensemble or split != "test"
+    if not anew and (trained.path / "scores.json").exists() and (tokenize or "ter" in metrics):
         scores = trained.rescore(text, tokenize, metrics)
     else:
-        scores = trained.evaluate(text, split, beam, tokenize, metrics, ensemble)
+        scores = trained.evaluate(text, split, beam, tokenize, metrics, ensemble, engine)
     rows = [[name, METRICS[metric], *(score[metric] for score in of.values())]
             for metric in metrics for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, best=None, digits=1).to_text())
@@ -244,7 +276,8 @@ def compare(
     corpus: Annotated[str, arg(aliases=["-c"])] = "longtail", preset: Annotated[str, arg(aliases=["-p"])] = "toy",
     seeds: tuple[int, ...] = (1, 2, 3), out: Path = Path("runs/compare"),
     equal: Literal["tokens", "compute"] = "tokens", reference: str = "", workers: int | None = None,
-    strict: bool = True, init: Path | None = None, settings: Annotated[tuple[str, ...], arg(name="set")] = (),
+    strict: bool = True, init: Path | None = None, metrics: tuple[Metric, ...] = ("bleu", "chrf"),
+    settings: Annotated[tuple[str, ...], arg(name="set")] = (),
 ) -> None:  # fmt: skip
     """Train several methods with several seeds; write tables, frontier, probabilities and costs into --out.
 
@@ -262,6 +295,7 @@ def compare(
         workers: processes at the same time; by default one per core.
         strict: refuse a corpus with an unsound line; --no-strict leaves such lines out.
         init: a run, an export or a checkpoint of `import` that all runs start from.
+        metrics: tables have BLEU and chrF; if ter is named, TER too, which takes minutes.
         settings: fields of the configuration for all runs: steps=1000 dropout=0.2 tokenize=13a.
     """
     from pmd_lite.comparing.compare import compare as run
@@ -269,7 +303,8 @@ def compare(
     from pmd_lite.methods import METHODS
 
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
-                workers=workers, corpus_options={"strict": strict}, init=init, **parse_settings(settings))  # fmt: skip
+                workers=workers, corpus_options={"strict": strict}, init=init, metrics=metrics,
+                **parse_settings(settings))  # fmt: skip
     print(found.table().to_text())
     print("\n".join(found.notes))
     print()

@@ -12,7 +12,7 @@ from pmd_lite.api import load_corpus
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import Entry, parse_entry
 from pmd_lite.comparing.summary import finished_run
-from pmd_lite.config import Config, check_number, configured
+from pmd_lite.config import Config, Metric, check_number, configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.joining import extended
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
@@ -34,7 +34,7 @@ def compare(
     corpus: str | Path = "longtail", methods: Sequence[str] = tuple(METHODS), seeds: Sequence[int] = (1, 2, 3),
     preset_name: str = "toy", *, out: str | Path, equal: Equal = "tokens", reference: str = "",
     workers: int | None = None, corpus_options: dict[str, Any] | None = None, init: str | Path | None = None,
-    show: bool = True, **overrides: Any,
+    show: bool = True, metrics: Sequence[Metric] = (), **overrides: Any,
 ) -> Comparison:  # fmt: skip
     """Train every method with every seed, then write tables and figures into `out`.
 
@@ -54,6 +54,7 @@ def compare(
         corpus_options: see `corpus`.
         init: a run, an export or an imported checkpoint that all runs start from, as in `train`.
         show: print how far the runs are.
+        metrics: tables always have BLEU and chrF; "ter" adds TER, which is slow.
         overrides: fields of the configuration for all runs.
     Returns: the comparison; `Comparison(out)` reads it again later. A run that fails is left out and reported.
     Raises: UserError when the request makes no sense (before anything is trained), or when no method has finished.
@@ -62,6 +63,7 @@ def compare(
     plan = _Plan(
         str(corpus), dict(corpus_options or {}), [parse_entry(text) for text in methods], tuple(seeds), preset_name,
         overrides, place(out), cores if workers is None else workers, show, start_from(init) if init else None,
+        list(metrics),
     )  # fmt: skip
     plan.check(reference)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -87,6 +89,7 @@ class _Plan:
     workers: int
     show: bool
     start: Imported | None
+    metrics: list[Metric]
 
     def check(self, reference: str) -> None:
         """Raises UserError for every mistake that can be found before hours of training."""
@@ -130,8 +133,9 @@ class _Plan:
 
     @property
     def _common(self) -> dict[str, Any]:
-        """Arguments of `train` that all runs share: one vocabulary, and one start."""
-        return {**({"init": self.start.init} if self.start else {}), "tokenizer": self.out / "tokenizer"}
+        """Arguments of `train` that all runs share: one vocabulary, one start, and what is scored."""
+        start = {"init": self.start.init} if self.start else {}
+        return {**start, "tokenizer": self.out / "tokenizer", "metrics": self.metrics}
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
         """Train auxiliary runs and runs that need none, then the runs that learn from them; the longest first."""

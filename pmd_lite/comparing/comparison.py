@@ -9,9 +9,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pmd_lite.comparing.summary import BASELINE, summarise
+from pmd_lite.config import Metric
 from pmd_lite.disk import place, read_json, write_atomic, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
+from pmd_lite.evaluation.scoring import METRICS
 from pmd_lite.evaluation.significance import LEVEL
 from pmd_lite.evaluation.tables import Best, Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES
@@ -24,14 +26,14 @@ FORMERLY = ("as older versions did, target tokens (once for a forward pass, thre
             "all parameters; without second projections, top-k caches and the length of greedy "
             "translations")  # fmt: skip
 """What stored compute counts where the file does not say."""
-_MEASURES = ("bleu", "chrf", "dev_loss")
+_MEASURES = ("bleu", "chrf", "ter", "dev_loss")
 
 
 class Comparison:
     """The systems of `pmd_lite.compare` side by side. Shows itself as its table.
 
-    systems: {label: plain data of one student}, in the order of the methods: method, bleu, chrf and dev_loss ([seed]
-    {pair: value}), differences ({"mean", "HRL", "LRL": (BLEU minus that of tau=1, mark)}), steps and p ({pair:
+    systems: {label: plain data of one student}, in the order of the methods: method, bleu, chrf, dev_loss, perhaps ter
+    ([seed] {pair: value}), differences ({"mean", "HRL", "LRL": (BLEU minus that of tau=1, mark)}), steps and p ({pair:
     probability at each step}, first seed).
     compute: {method: {purpose: cost}} in multiples of the first method's total; counted says what is counted.
     sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
@@ -142,7 +144,7 @@ class Comparison:
     # ---- tables
 
     def table(self, labels: Sequence[str] | None = None) -> Table:
-        """Test BLEU with its spread over seeds, what differs from tau=1 beyond chance, chrF, dev loss, compute."""
+        """Test BLEU with its spread over seeds, what differs from tau=1 beyond chance, chrF, TER, dev loss, compute."""
         rows: list[list[Cell]] = []
         for label in self.systems if labels is None else labels:
             system, points, losses = self._system(label), self.points(label), self.points(label, "dev_loss")
@@ -151,18 +153,19 @@ class Comparison:
             for of, values in (("mean", means), ("HRL", [p[1] for p in points]), ("LRL", [p[0] for p in points])):
                 tested = self.difference(label, of)
                 row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
-            row += [_spread([fmean(values.values()) for values in system["chrf"]])] if self._has_chrf else []
+            row += [_spread([fmean(values.values()) for values in system[of]]) for of in self._beside]
             row += ["-" if math.isnan(x := fmean(of[axis] for of in losses)) else f"{x:.2f}" for axis in (1, 0)]
             rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
-        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(["chrF"] if self._has_chrf else []),
+        columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(METRICS[of] for of in self._beside),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
         best: dict[str, Best] = {name: "max" for name in ("BLEU", "HRL", "LRL", "chrF") if name in columns}
-        return Table(columns, rows, best=best, digits=1, caption=self._caption())
+        return Table(columns, rows, best={**best, "TER": "min"}, digits=1, caption=self._caption())
 
     @property
-    def _has_chrf(self) -> bool:
-        """Files of older versions have no chrF."""
-        return all("chrf" in system for system in self.systems.values())
+    def _beside(self) -> list[Metric]:
+        """What the table has beside BLEU. Files of older versions have no chrF; TER is there if it was asked for."""
+        beside: tuple[Metric, ...] = ("chrf", "ter")
+        return [of for of in beside if all(of in system for system in self.systems.values())]
 
     def _caption(self) -> str:
         equal = "compute" if self.equal == "equal-compute" else "updates of each student"
@@ -170,8 +173,8 @@ class Comparison:
         if len(self.seeds) == 1:
             marks = "one seed: no difference between methods can be told from one between seeds"
         parts = [
-            f"Corpus {self.corpus}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test BLEU"
-            f"{' and chrF' if self._has_chrf else ''}, mean ± standard deviation",
+            f"Corpus {self.corpus}, equal {equal}, seeds {', '.join(map(str, self.seeds))}: test "
+            f"{' and '.join(METRICS[of] for of in ('bleu', *self._beside))}, mean ± standard deviation",
             f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
             "Losses: dev, nats per token",
             f"compute: of all students and auxiliary runs, {self._unit()} = 1"

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from pmd_lite.api import load_corpus
 from pmd_lite.comparing.entries import Entry, parse_entry
-from pmd_lite.config import Tokenize
+from pmd_lite.config import Metric, Tokenize
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import METRICS, one_line, said_beside, tokenizers_used
+from pmd_lite.evaluation.scoring import one_line, said_beside, tokenizers_used
 from pmd_lite.evaluation.significance import SentenceStats, paired_bootstrap, sentence_stats
 from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run
@@ -102,13 +102,15 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
         for run in system.runs:
             run.check_corpus(corpus)
     differences = _Differences(systems, corpus)
+    scores = [run.scores for system in systems for run in system.runs]
+    counted: list[Metric] = ["bleu", "chrf"]
+    counted += ["ter"] if all("ter" in score for of in scores for by in of.values() for score in by.values()) else []
     rows = []
     for system in systems:
         steps, p = system.runs[0].curve("p", system.student)
         rows.append({
             "label": system.label, "method": system.entry.text,
-            "bleu": [run.bleu(system.student) for run in system.runs],
-            "chrf": [run.measured("chrf", system.student) for run in system.runs],
+            **{str(of): [run.measured(of, system.student) for run in system.runs] for of in counted},
             "dev_loss": [run.best_dev_loss(system.student) for run in system.runs],
             "differences": differences.of(system), "steps": steps, "p": p,
         })  # fmt: skip
@@ -120,7 +122,7 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
         "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
         "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
         "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
-        "notes": said_beside((run.scores for system in systems for run in system.runs), list(METRICS)),
+        "notes": said_beside(scores, counted),
         "untested": differences.untested, "failed": request["failed"],
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ from pmd_lite.config.sections import (
     Config,
     DecideBy,
     DistillConfig,
+    EngineName,
     Fidelity,
     FidelityBundle,
     Metric,
@@ -25,7 +26,7 @@ from pmd_lite.config.sections import (
 
 __all__ = [
     "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DecideBy", "DistillConfig",
-    "Fidelity", "FidelityBundle", "Metric", "ModelConfig", "OptimConfig", "SamplingConfig", "Show", "StepSize",
-    "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number", "configured",
-    "preset",
+    "EngineName", "Fidelity", "FidelityBundle", "Metric", "ModelConfig", "OptimConfig", "SamplingConfig", "Show",
+    "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number",
+    "configured", "preset",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ BEAM = (1, 1000)
 Fidelity = Literal["paper", "released"]
 StepSize = Literal["constant", "to_0.2", "early_stop", "to_0"]
 Metric = Literal["bleu", "chrf", "ter"]
+EngineName = Literal["ours", "ctranslate2"]
 Show = Literal["auto", "bar", "lines", "dashboard", "off"]
 Tokenize = Literal[
     "auto", "13a", "zh", "ja-mecab", "ko-mecab", "flores200", "flores101", "spBLEU-1K", "char", "intl", "none"
@@ -150,10 +151,15 @@ class TrainConfig:
     share at any moment, up to one micro-batch."""
     eval_every: int = 0
     """Updates between evaluations (and checkpoints); 0 means once an epoch."""
+    keep_last: int = 0
+    """Keep also the weights of so many last evaluations, in checkpoint/last, of which `average` takes the mean."""
     patience: int = 0
     """Stop after this many evaluations in which no student improved by the rule of `best`; 0 never stops early."""
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """Autocast type; fp16 (with a gradient scaler) needs CUDA. auto: the fastest safe one here; the run says why."""
+    gradients: Literal["fp32", "bf16"] = "fp32"
+    """How several processes send gradients. bf16 halves the messages; it rounds each gradient and each sum to 8 bits (2
+    to 3 digits), so the run differs from that of one process by more than the order of sums."""
     compile: bool = False
     """torch.compile for every layer; takes a minute at the start. Slower on our CPU; not measured on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

@@ -33,9 +33,9 @@ def read_scores(file: Path, students: int, pairs: Collection[str], sealed: Calla
         raise UserError(f"{file.parent} has no scores yet: {again}")
     shape = {"beam": int, "tokenize": str, "scores": {"*": {"*": _SCORE}}, "sum": str}
     scored = read_json(file, shape, f"remove it, then: {again}")
-    whole = "sum" not in scored or scored == sealed(scored)
     names = {f"model_{i + 1}" for i in range(students)}
-    if not whole or set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values()):
+    odd = set(scored["scores"]) != names or any(set(of) != set(pairs) for of in scored["scores"].values())
+    if odd or scored != sealed(scored):
         raise UserError(f"{file}: these are not the scores of this run's models and pairs. Remove it, then: {again}")
     return dict(scored)
 

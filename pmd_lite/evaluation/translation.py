@@ -1,32 +1,48 @@
 """Ids in, text out: sentences of similar length are translated in one batch."""
 
 import warnings
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from pmd_lite.config import Metric, Tokenize
+from pmd_lite.data.corpus import ParallelText
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pmd_lite.disk import content
+from pmd_lite.disk import content, write_atomic
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import one_line
+from pmd_lite.evaluation.scoring import Scores, one_line, score_pair
 from pmd_lite.model.decoding import Hypothesis, translate_batch
+from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
 """Width of a bucket of source lengths, in tokens."""
 
 
+class Engine(ABC):
+    """Another program that searches with a model's weights, in place of a `Transformer` (exchange/ctranslate2.py)."""
+
+    max_len: int
+    """Longest sequence in tokens."""
+
+    @abstractmethod
+    def find(self, sources: Sequence[Sequence[int]], **options: Any) -> list[Hypothesis]:
+        """The best hypothesis for each sentence. Options: beam, max_len, length_penalty, prefix, banned."""
+
+
 def translate_ids(
-    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int, budget: int,
-    beam: int = 1, length_penalty: float = 1.0,
+    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
+    budget: int, beam: int = 1, length_penalty: float = 1.0,
 ) -> list[str]:  # fmt: skip
     """Translations of encoded source sentences of one pair, in their order.
 
     Args:
-        model: in eval mode; also an `Ensemble`.
+        model: in eval mode; also an `Ensemble` or an `Engine`.
         sources: ids of each sentence, encoder tag and EOS included.
         limit: longest source and target in tokens; a longer source is cut, with a warning.
         budget: largest number of padded source tokens in a batch.
@@ -38,11 +54,11 @@ def translate_ids(
 
 
 def translate_texts(
-    model: Transformer, texts: Sequence[str], pair: str, tokenizer: Tokenizer, **options: Any
+    model: Transformer | Engine, texts: Sequence[str], pair: str, tokenizer: Tokenizer, **options: Any
 ) -> list[str]:
     """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
     rows = [i for i, text in enumerate(texts) if not is_blank(text)]
-    sources = [tokenizer.encode_src(texts[i].strip(), pair) for i in rows]
+    sources = tokenizer.encode([texts[i].strip() for i in rows], pair, "src")
     out = [""] * len(texts)
     for i, text in zip(rows, translate_ids(model, sources, pair, tokenizer, **options), strict=True):
         out[i] = text
@@ -60,6 +76,42 @@ def read_translations(file: Path) -> list[str]:
         raise UserError(f"{file}: {error}. Translate again: {again}") from None
 
 
+def write_lines(file: Path, lines: Sequence[str]) -> None:
+    """Write RUN/translations/FILE: UTF-8, one sentence a line."""
+    text = "".join(one_line(line) + "\n" for line in lines).encode()
+    write_atomic(file, lambda p: p.write_bytes(text))
+
+
+def score_files(
+    folder: Path, split: str, texts: Mapping[str, ParallelText], names: Sequence[str], tokenize: Tokenize,
+    metrics: Sequence[Metric],
+) -> Scores:  # fmt: skip
+    """Score SPLIT.NAME.PAIR.txt in `folder`; writes sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt)."""
+    scores: Scores = {name: {} for name in names}
+    for pair, text in texts.items():
+        references = [one_line(trg) for _, trg in text]
+        write_lines(folder / f"{split}.src.{pair}.txt", [src for src, _ in text])
+        write_lines(folder / f"{split}.ref.{pair}.txt", references)
+        for name, of in scores.items():
+            hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
+            of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
+    return scores
+
+
+def ensemble_of(runs: Sequence[Any]) -> Transformer:
+    """All students of several runs as one model, see `Run.ensemble`."""
+    first, *_ = different = list({run.path.resolve(): run for run in runs}.values())
+    for run in different:
+        if run.tokenizer.fingerprint != first.tokenizer.fingerprint or not set(first.pairs) <= set(run.pairs):
+            raise UserError(f"{run.path} and {first.path} cannot translate together: they need one tokenizer and the "
+                            "same pairs. Train both with the same tokenizer=")  # fmt: skip
+    models = [run.model(i) for run in different for i in range(len(run.labels))]
+    device = next(models[0].parameters()).device
+    return cast(
+        Transformer, Ensemble([model.to(device) for model in models]).eval()
+    )  # translation calls the same methods
+
+
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
     """The translation as one line."""
     return one_line(tokenizer.decode(hypothesis.tokens))  # byte pieces may spell a line end
@@ -70,9 +122,16 @@ def shortened(ids: Sequence[int], limit: int) -> list[int]:
     return list(ids) if len(ids) <= limit else [*ids[: limit - 1], EOS]
 
 
+def _find(model: Transformer, sources: Sequence[Sequence[int]], **options: Any) -> list[Hypothesis]:
+    """Our own search, as `Engine.find`."""
+    longest, device = max(map(len, sources)), next(model.parameters()).device
+    src = torch.tensor([[*ids, *[PAD] * (longest - len(ids))] for ids in sources], device=device)
+    return translate_batch(model, src, bos=BOS, eos=EOS, pad=PAD, **options)
+
+
 def search(
-    model: Transformer, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int, budget: int,
-    beam: int = 1, length_penalty: float = 1.0,
+    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
+    budget: int, beam: int = 1, length_penalty: float = 1.0,
 ) -> list[Hypothesis]:  # fmt: skip
     """The best hypothesis for each sentence; arguments as in `translate_ids`."""
     if cut := sum(len(ids) > limit for ids in sources):
@@ -81,14 +140,13 @@ def search(
     sources = [shortened(ids, limit) for ids in sources]
     order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), i))
     out = [Hypothesis([], 0.0)] * len(sources)
-    device, prefix = next(model.parameters()).device, tokenizer.prefix(pair)
-    banned = [UNK, *tokenizer.tags.values()]
+    prefix, banned = tokenizer.prefix(pair), [UNK, *tokenizer.tags.values()]
+    find = model.find if isinstance(model, Engine) else partial(_find, model)
     for rows in batches_by_length(order, [len(ids) for ids in sources], budget):
         longest = max(len(sources[i]) for i in rows)
-        src = torch.tensor([[*sources[i], *[PAD] * (longest - len(sources[i]))] for i in rows], device=device)
-        hypotheses = translate_batch(
-            model, src, beam=beam, max_len=min(limit - 1 - len(prefix), 3 * _bucket(longest) // 2 + 20),
-            length_penalty=length_penalty, bos=BOS, eos=EOS, pad=PAD, prefix=prefix, banned=banned,
+        hypotheses = find(
+            [sources[i] for i in rows], beam=beam, max_len=min(limit - 1 - len(prefix), 3 * _bucket(longest) // 2 + 20),
+            length_penalty=length_penalty, prefix=prefix, banned=banned,
         )  # fmt: skip
         for i, hypothesis in zip(rows, hypotheses, strict=True):
             out[i] = hypothesis

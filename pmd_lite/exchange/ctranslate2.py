@@ -6,13 +6,20 @@ the output, and it stores equal tables once. So every choice of `norm`, `tie`, `
 our parts corresponds to one of its parts.
 """
 
+import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK
+from pmd_lite.errors import UserError
+from pmd_lite.evaluation.translation import Engine
 from pmd_lite.exchange.huggingface import optional, shape_of
+from pmd_lite.model.decoding import Hypothesis
 from pmd_lite.model.transformer import Transformer
 
 # Our parts -> CTranslate2's.
@@ -31,6 +38,47 @@ _CROSS = {
     "cross_residual.norm": "attention/layer_norm",
 }
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
+
+
+class CTranslate2(Engine):
+    """A model of ours in this engine, in float32, on the model's device if CTranslate2 knows it, else on the CPU.
+
+    It ends a search as our stop="full" does, and forbidden tokens leave the softmax, so sometimes it finds another
+    translation than ours, with about the same score.
+    """
+
+    def __init__(self, model: Transformer):
+        """Raises UserError if the package is not installed, or if the model is an `Ensemble`."""
+        if not isinstance(model, Transformer):
+            raise UserError("CTranslate2 translates with one model, not with an ensemble")
+        self.max_len, device = model.max_len, next(model.parameters()).device
+        with tempfile.TemporaryDirectory() as folder:  # the name of an id is its digits
+            save_ctranslate2(model, list(map(str, range(model.vocab_size))), Path(folder), unk=UNK, bos=BOS, eos=EOS)
+            self._translator = optional("ctranslate2").Translator(
+                folder, device="cuda" if device.type == "cuda" else "cpu", device_index=device.index or 0,
+                compute_type="float32", inter_threads=1, intra_threads=torch.get_num_threads(),
+            )  # fmt: skip
+
+    def find(self, sources: Sequence[Sequence[int]], **options: Any) -> list[Hypothesis]:
+        """See `Engine.find`."""
+        prefix, max_len, never = options["prefix"], options["max_len"], (PAD, BOS, *options["banned"])
+        found = self._translator.translate_batch(
+            [list(map(str, ids)) for ids in sources], target_prefix=[list(map(str, prefix))] * len(sources),
+            beam_size=options["beam"], length_penalty=options["length_penalty"], min_decoding_length=0,
+            max_decoding_length=max_len + 1 + len(prefix), suppress_sequences=[[str(i)] for i in never],
+            return_scores=True,
+        )  # fmt: skip
+        tokens = [[int(name) for name in result.hypotheses[0][len(prefix) :][:max_len]] for result in found]
+        return [Hypothesis(ids, result.scores[0]) for ids, result in zip(tokens, found, strict=True)]
+
+
+def in_ctranslate2(model: Transformer) -> Transformer | CTranslate2:
+    """The model in CTranslate2, or itself, with a warning that says why, where that is impossible."""
+    try:
+        return CTranslate2(model)
+    except (UserError, RuntimeError, ValueError) as error:  # the last two: no CUDA in this build of CTranslate2
+        warnings.warn(f"our own beam search translates: {error}", stacklevel=3)
+        return model
 
 
 def save_ctranslate2(

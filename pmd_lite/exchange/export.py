@@ -15,7 +15,7 @@ from sentencepiece import SentencePieceProcessor
 
 from pmd_lite.config import Config
 from pmd_lite.data.tokenizer import BOS, EOS, ESCAPES, PAD, SPECIALS, UNK, Tokenizer
-from pmd_lite.disk import new_directory, place
+from pmd_lite.disk import new_directory, place, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.exchange.ctranslate2 import save_ctranslate2
 from pmd_lite.exchange.huggingface import optional, to_huggingface
@@ -94,22 +94,48 @@ def _table(rows: Mapping[str, Any]) -> str:
 
 
 def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
-    tokenizer = trained.tokenizer
-    if tokenizer.models.keys() != {"joint"}:
-        raise UserError("tokenizer.kind='per-language', or a language joined later: a tokenizer of transformers has "
-                        "one model. Export to ctranslate2, which takes pieces, or train with kind='joint'")  # fmt: skip
+    tokenizer, limit, told = trained.tokenizer, trained.config.model.max_len, "Text cannot forge a tag."
+    if tokenizer.models.keys() == {"joint"}:
+        huggingface_tokenizer(tokenizer, limit).save_pretrained(out)
+    else:
+        told = _marian_tokenizer(trained, out)
     model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
     beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
     model.generation_config = optional("transformers").GenerationConfig(
         pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
-        max_length=trained.config.model.max_len, bad_words_ids=[[token] for token in _never(tokenizer)],
+        max_length=limit, bad_words_ids=[[token] for token in _never(tokenizer)],
         num_beams=train.beam, **beams,
     )  # fmt: skip
     model.save_pretrained(out)
-    huggingface_tokenizer(tokenizer, trained.config.model.max_len).save_pretrained(out)
     tokenizer.save(out / "tokenizer")  # ours, for `train(init=out)`
     rows = {pair: (tokenizer.encoder_tag(pair), next(iter(tokenizer.prefix(pair)), None)) for pair in trained.pairs}
-    return {"class": type(model).__name__, "pairs": _table(rows)}
+    return {"class": type(model).__name__, "pairs": _table(rows), "told": told}
+
+
+def _marian_tokenizer(trained: Trained, out: Path) -> str:
+    """Write the files of transformers' MarianTokenizer: a sentencepiece model for each side, and the ids of all pieces.
+
+    A run that started from an opus-mt has these two models. Tags are called as there: >>eng<<. Returns a text for the
+    README. Raises UserError if the run has several models on a side.
+    """
+    tokenizer = trained.tokenizer
+    for side, file in (("src", "source.spm"), ("trg", "target.spm")):
+        models = {tokenizer.models[tokenizer.key(pair, side)] for pair in trained.pairs}
+        if len(models) > 1:
+            raise UserError("tokenizer.kind='per-language', or a language joined later: a tokenizer of transformers "
+                            "has one model for each side. Export to ctranslate2, which takes pieces, or train with "
+                            "kind='joint'")  # fmt: skip
+        (out / file).write_bytes(*models)
+    names = _names(tokenizer)
+    for language, tag in tokenizer.tags.items():
+        names[tag] = f">>{language}<<"
+    write_json(out / "vocab.json", {name: i for i, name in enumerate(names)})
+    write_json(out / "tokenizer_config.json", {
+        "tokenizer_class": "MarianTokenizer", "source_lang": "", "target_lang": "", "split_special_tokens": True,
+        "model_max_length": trained.config.model.max_len - 1,
+    })  # fmt: skip
+    return ("The tokenizer is MarianTokenizer: it also takes a tag from the beginning of a text, as it stands in "
+            "vocab.json, and reads the characters U+2581, U+2585 and U+FDD0 otherwise than pmd_lite.")  # fmt: skip
 
 
 def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:

@@ -21,9 +21,10 @@ if the other side's model has it.
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ from torch import Tensor
 from pmd_lite.config import Config, ModelConfig, TokenizerConfig
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, split_pair
 from pmd_lite.disk import checksum, new_directory, place, read_json, write_json
-from pmd_lite.errors import UserError
-from pmd_lite.exchange.huggingface import from_huggingface, load_huggingface, shape_of
+from pmd_lite.errors import UserError, reason
+from pmd_lite.exchange.huggingface import from_huggingface, load_huggingface, optional, shape_of
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.weights import read_weights, save_weights
 
@@ -45,6 +46,7 @@ below UNK a piece starts that is UNK to the checkpoint."""
 
 SHAPE = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "norm", "tie", "embedding_norm", "activation",
           "output_bias")  # fmt: skip
+_FILES = ("config.json", "vocab.json", "source.spm", "target.spm")
 _PIECES = ("vocab_size", "kind", "max_sentences", "byte_fallback", "tags")
 
 
@@ -128,37 +130,61 @@ def import_marian(
     """Write a Marian checkpoint into the new directory `out`, ready for `train(init=out)`.
 
     Args:
-        source: directory of the checkpoint: config.json, its weights, vocab.json, source.spm, target.spm.
+        source: directory of the checkpoint (`_FILES` and its weights), or its name on the hub, see `_on_disk`.
         pairs: pairs of the corpus that students will be trained on ("fr-en"): source languages get the checkpoint's
             source pieces, target languages its target pieces.
         codes: the checkpoint's code of a target language ({"fr": "fra"}, or ">>fra<<"), if the pairs use another one.
     Raises: UserError if the directory is not such a checkpoint, or if the checkpoint does not fit the pairs.
     """
-    source, out = place(source), place(out)
+    said, source, out = str(source), _on_disk(source), place(out)
     tokenizer = _tokenizer(source, pairs)
     names = _vocabulary(source)
     theirs = load_huggingface(source)
     special = _special(source, theirs.config, names)
     model = from_huggingface(theirs)
-    said = {language: code.removeprefix(">>").removesuffix("<<") for language, code in (codes or {}).items()}
-    rows, lowered = _rows(tokenizer, names, special, said)
+    bare = {language: code.removeprefix(">>").removesuffix("<<") for language, code in (codes or {}).items()}
+    rows, lowered = _rows(tokenizer, names, special, bare)
     ours = _with_rows(model, rows, lowered)
     with new_directory(out) as part:
         save_weights(ours.state_dict(), part / "model.safetensors")
         tokenizer.save(part / "tokenizer")
         shape = {name: value for name, value in shape_of(ours).items() if name in (*SHAPE, "max_len")}
         write_json(part / "imported.json",
-                   {"source": str(source), "model": shape, "sha256": checksum(part / "model.safetensors")})  # fmt: skip
+                   {"source": said, "model": shape, "sha256": checksum(part / "model.safetensors")})  # fmt: skip
     return Imported(out)
+
+
+def _on_disk(source: str | Path) -> Path:
+    """The directory of a checkpoint: `source`, or where huggingface_hub keeps or downloads a name (OWNER/NAME).
+
+    Raises UserError if it cannot be downloaded.
+    """
+    if os.path.exists(place(source)) or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
+        return place(source)
+    weights, hub = ("model.safetensors", "pytorch_model.bin"), optional("huggingface_hub")
+    fetch = partial(hub.snapshot_download, str(source), allow_patterns=["*.json", "*.spm", *weights])
+    why = "PMD_OFFLINE forbids it"
+    try:
+        found = Path(fetch(local_files_only=True))
+        if all((found / name).exists() for name in _FILES) and any((found / name).exists() for name in weights):
+            return found
+    except OSError:  # it is not there
+        pass
+    if os.environ.get("PMD_OFFLINE", "0") in ("", "0"):
+        try:
+            return Path(fetch())
+        except Exception as error:  # of the network, of the hub or of the disk
+            why = reason(error)
+    raise UserError(f"{source} is not a directory, nor in huggingface_hub's cache, and cannot be downloaded ({why}). "
+                    f"Where there is a network: hf download {source} --local-dir DIR; then import DIR")  # fmt: skip
 
 
 def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     """Our tokenizer, made of the checkpoint's two sentencepiece models."""
-    wanted = ["config.json", "vocab.json", "source.spm", "target.spm"]
-    missing = [name for name in wanted if not os.path.isfile(source / name)]
+    missing = [name for name in _FILES if not os.path.isfile(source / name)]
     if missing:
-        raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give a "
-                        "directory such as DIR of hf download Helsinki-NLP/opus-mt-fr-en --local-dir DIR")  # fmt: skip
+        raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give the "
+                        "directory or the name of one, such as Helsinki-NLP/opus-mt-fr-en")  # fmt: skip
     if (source / "target_vocab.json").exists():
         raise UserError(f"{source} has a vocabulary for each side (target_vocab.json): our students have one for both")
     if not pairs or any(not all(split_pair(pair)) or set(pair) & set("/\\") for pair in pairs):

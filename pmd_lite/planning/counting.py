@@ -49,10 +49,10 @@ class Effort:
     sentences: float = 0.0
     multiply_adds: float = 0.0
 
-    def add(self, other: Effort) -> None:
+    def add(self, other: Effort, times: int = 1) -> None:
         """Add another amount to this one."""
         for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
 
 
 @dataclass
@@ -118,30 +118,26 @@ class _Counter:
         train, work = self.config.train, self.work
         if isinstance(self.distiller, MultiDistill):
             self._prepare()
-        every = train.eval_every or self.clock.epoch
-        plain, taught = self._update()
-        visits = self._visits()
+        every, changed, since = train.eval_every or self.clock.epoch, True, 0
         for step in range(1, self.clock.total + 1):
+            if changed:
+                plain, taught, visits = *self._update(), self._visits()
             self.clock = self.clock.at(step)
-            work.efforts["train"].add(plain)
-            work.visits += visits
-            if step > self.clock.start:
-                work.efforts["teacher"].add(taught)
             if step == self.clock.total or step % every == 0:
                 work.evaluations += 1
                 for student in range(work.students):
                     self._look(student, "dev")
-            changed = False
-            if self.distiller.due(self.clock):
+            if changed := self.distiller.due(self.clock):
                 self.distiller.update(self)
-                changed = True
             for student, sampler in enumerate(self.samplers):
                 if sampler.due(self.clock):
                     sampler.update(student, self)
                     changed = True
-            if changed:
-                plain, taught = self._update()
-                visits = self._visits()
+            if changed or step == self.clock.total:  # since the last change, all updates cost the same
+                work.efforts["train"].add(plain, step - since)
+                work.visits += visits * (step - since)
+                work.efforts["teacher"].add(taught, max(0, step - max(since, self.clock.start)))
+                since = step
         work.clock = self.clock
 
     def shares(self, student: int) -> Tensor:
@@ -310,7 +306,5 @@ def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]
 
 def _only(facts: Facts, pair: int) -> Facts:
     """The facts of one pair."""
-    one: dict[str, Any] = {
-        name: value[pair : pair + 1] if isinstance(value, Sequence) else value for name, value in vars(facts).items()
-    }
+    one: dict[str, Any] = {k: x[pair : pair + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()}
     return Facts(**one)

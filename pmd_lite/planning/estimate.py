@@ -55,9 +55,11 @@ class Estimate:
     memory: float | None
     """Peak bytes; None if it was not measured."""
     disk: Mapping[str, float]
-    """{use: bytes}; "while saving" is needed in addition, for a moment."""
+    """{use: bytes}; "while saving" comes on top, for a moment."""
     guesses: tuple[str, ...]
     """What is assumed or calculated, not measured."""
+    processes: int = 1
+    """How many share the run."""
 
     @property
     def hours(self) -> dict[str, float]:
@@ -67,8 +69,21 @@ class Estimate:
 
     @property
     def total_hours(self) -> float:
-        """Of the whole run, with its test translations and the runs that it needs first."""
+        """Of the whole run, with test translations and the runs that it needs first."""
         return sum(self.hours.values())
+
+    @property
+    def best_hours(self) -> float:
+        """With all `processes`, if they share perfectly and messages take no time; process 0 prepares alone."""
+        alone = self.hours["preparation"]
+        return alone + (self.total_hours - alone) / self.processes
+
+    @property
+    def sent(self) -> float:
+        """Bytes of gradients that each process sends in one update of all students, in a ring all-reduce."""
+        size = 2 if self.config.train.gradients == "bf16" else FLOAT
+        model = size * parameters(self.config, self.facts.vocabulary)
+        return 2 * (1 - 1 / self.processes) * model * self.work.students
 
     @property
     def tokens_per_second(self) -> float:
@@ -82,17 +97,21 @@ class Estimate:
                 for part, hours in self.hours.items() if hours]  # fmt: skip
         epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
         rows.append(["total", duration(total), "100 %", epochs])
+        if self.processes > 1:
+            what = "at best: equal shares, and no time for messages"
+            if self.config.train.turns != "together":
+                what += f" (each sends {amount(self.sent)} in an update)"
+            rows.append([f"with {self.processes} processes", duration(self.best_hours), "", what])
         rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
             rows.append(["peak memory", amount(self.memory), "", "of the process, or of the GPU if there is one"])
         kept = {what: size for what, size in self.disk.items() if what != "while saving"}
-        listed = ", ".join(f"{what} {amount(size)}" for what, size in kept.items())
-        rows.append(["disk", amount(sum(kept.values())), "", listed])
-        most = amount(sum(self.disk.values()))
-        rows.append(["disk at most", most, "", "while a new checkpoint replaces the last one"])
-        caption = f"{self.name}, {self.speed.device}"
-        return Table(["part", "estimate", "share", "what it is"], rows, best=None, caption=caption)
+        listed, most = ", ".join(f"{what} {amount(size)}" for what, size in kept.items()), sum(self.disk.values())
+        rows += [["disk", amount(sum(kept.values())), "", listed],
+                 ["disk at most", amount(most), "", "while a new checkpoint replaces the last one"]]  # fmt: skip
+        columns = ["part", "estimate", "share", "what it is"]
+        return Table(columns, rows, best=None, caption=f"{self.name}, {self.speed.device}")
 
     def _said(self) -> dict[str, str]:
         """What each part consists of, in words."""
@@ -135,7 +154,7 @@ def estimate(
         sizes: instead of a corpus that is not here: {"fr-en": 3_000_000, ...}, training sentence pairs of each pair.
             Its sentences are random ids.
         processes: how many will share the run. An update with fewer micro-batches is divided as in `train`. We measure
-            one process with such micro-batches, and give the hours that one process needs for all the work.
+            one process with such micro-batches, give the hours that it needs for all the work, and the best case.
         mean_tokens, held_out: with `sizes`: tokens of a sentence, and sentence pairs of each dev and each test set.
         tokens_per_second: target tokens per second at which another machine trains one plain model of this shape. Then
             we measure nothing and calculate the rest from the number of passes; memory is unknown.
@@ -175,10 +194,7 @@ def estimate(
         if tokens_per_second is None:  # else the run is for another machine, which may have the BLEU tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
         planned = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
-    if processes > 1:
-        shared = f"hours of one process: {processes} share training and evaluation, at most {processes} times as fast"
-        planned = replace(planned, guesses=(*planned.guesses, shared))
-    return planned
+    return replace(planned, processes=processes)
 
 
 def _estimate(
@@ -204,11 +220,9 @@ def _estimate(
 
 def _more_states(row: Method, config: Config, teaches: bool) -> int:
     """Bytes per parameter that a run holds beside the one student and one teacher that we measured."""
-    students = len(row.samplers)
-    bytes_of = STATE * (students - 1) - FLOAT * (teaches and students > 1)
-    if issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback:
-        bytes_of += STATE * TRIALS
-    return bytes_of
+    others = len(row.samplers) - 1
+    copies = TRIALS * (issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback)
+    return STATE * (others + copies) - FLOAT * (teaches and others > 0)
 
 
 def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, vocabulary: int) -> dict[str, float]:
@@ -220,6 +234,7 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
     disk = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
+        **({"last weights": float(students * size * FLOAT * config.train.keep_last)} if config.train.keep_last else {}),
         # those of each student, and for each pair a file of sources and a file of references
         "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),
@@ -242,12 +257,11 @@ def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[st
     if speed.budget < config.train.tokens:
         notes.append(f"time and memory at {config.train.tokens:,} tokens a micro-batch: from {speed.budget:,} tokens")
     if len(row.samplers) > 1:
-        notes.append("memory of the other students" + (" and of three trial copies" if work.searches else ""))
-    if work.efforts["translation"].sentences:
-        notes.append("length of the translations: taken as that of the references")
-    if work.helpers:
-        notes.append("auxiliary runs: taken to be as fast as this one")
-    return notes
+        notes.append("memory of the other students" + " and of three trial copies" * (work.searches > 0))
+    notes += ["length of the translations: taken as that of the references"] * (
+        work.efforts["translation"].sentences > 0
+    )
+    return notes + ["auxiliary runs: taken to be as fast as this one"] * bool(work.helpers)
 
 
 def duration(hours: float) -> str:

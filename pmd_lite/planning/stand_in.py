@@ -105,21 +105,15 @@ def sampled(corpus: Corpus, config: Config, tokenizer: Tokenizer | None = None) 
 
     tokenizer: the run's; None trains one on at most 50,000 sentences.
     """
-    guesses = []
-    if tokenizer is not None:
-        speaks = tokenizer
-    else:
+    guesses, speaks = [], tokenizer
+    if speaks is None:
         fewer = min(config.tokenizer.max_sentences, TOKENIZER_SAMPLE)
         speaks = train_tokenizer(corpus, dataclasses.replace(config.tokenizer, max_sentences=fewer))
         if fewer < min(config.tokenizer.max_sentences, 2 * sum(corpus.sizes)):
             speaks = WideTokenizer(speaks, full_vocabulary(config.tokenizer, len(corpus.languages)))
-            guesses.append(
-                f"tokens per sentence: from a tokenizer trained on {fewer:,} sentences (the run's own makes fewer)"
-            )
-    texts: RawTexts = {
-        pair: {name: _spaced(getattr(corpus, name)[pair]) for name in ("train", "valid", "test")}
-        for pair in corpus.pairs
-    }
+            guesses.append(f"tokens per sentence: from a tokenizer of {fewer:,} sentences (the run's own makes fewer)")
+    splits = ("train", "valid", "test")
+    texts: RawTexts = {pair: {name: _spaced(getattr(corpus, name)[pair]) for name in splits} for pair in corpus.pairs}
     small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True).only(corpus.pairs)
     encoded = encode_corpus(small, speaks, config.model.max_len)
     fit = [1 - encoded.dropped.get(f"train.{pair}", 0) / len(texts[pair]["train"]) for pair in corpus.pairs]
@@ -181,14 +175,12 @@ def _facts(
     encoded: EncodedCorpus, config: Config, sizes: list[int], held: Sequence[float], tested: list[int], text: float
 ) -> Facts:
     """held: how many times larger each real dev set is than the one in `encoded`."""
-    train = encoded.train
+    train, dev = encoded.train, list(zip(encoded.valid, held, strict=True))
     return Facts(
         encoded.pairs, sizes, [split.trg_tokens / len(split) for split in train],
         [mean_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
-        [split.trg_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
-        [split.src_tokens / split.trg_tokens for split in train],
-        [split.src_tokens * times for split, times in zip(encoded.valid, held, strict=True)],
-        [len(split) * times for split, times in zip(encoded.valid, held, strict=True)],
+        [split.trg_tokens * times for split, times in dev], [split.src_tokens / split.trg_tokens for split in train],
+        [split.src_tokens * times for split, times in dev], [len(split) * times for split, times in dev],
         tested, text, encoded.tokenizer.vocab_size,
     )  # fmt: skip
 

@@ -117,20 +117,19 @@ class _Bench:
             if budget == self.config.train.tokens or took * 2 * 2 * (ROUNDS[0] + 1) > self._left:
                 break
             budget = min(2 * budget, self.config.train.tokens)
-        rounds = [self._round(batches[i % len(batches)]) for i in self._times(3 * took)]
+        rounds: list[tuple[float, float, float, float]] = []
+        while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and self._left > 3 * took):
+            rounds.append(self._round(batches[len(rounds) % len(batches)]))
         forward, backward, teacher, step = (statistics.median(column) for column in zip(*rounds, strict=True))
-        memory = None if not all(self.peaks.values()) else self._extrapolated(budget, resting)
+        # Only what exceeds the memory between steps grows with the budget.
+        grown = max(0.0, self.peaks[budget] - resting) * (self.config.train.tokens / budget - 1)
+        memory = self.peaks[budget] + grown if all(self.peaks.values()) else None
         extra = max(0.0, teacher - backward)
         return Speed(forward, extra, backward, step, self._sentence(), budget, describe(self.device), memory)
 
     @property
     def _left(self) -> float:
         return self.until - time.perf_counter()
-
-    def _times(self, each: float) -> Iterator[int]:
-        for i in range(ROUNDS[1]):
-            if i < ROUNDS[0] or self._left > each:
-                yield i
 
     def _batches(self, budget: int) -> list[Batch]:
         """A few micro-batches of this budget, whose pairs are drawn as in the run."""
@@ -139,8 +138,7 @@ class _Bench:
         return [streams[schedule.next(self.shares)].next().to(self.device) for _ in range(ROUNDS[0])]
 
     def _round(self, batch: Batch) -> tuple[float, float, float, float]:
-        """Seconds per target token of a dev pass, of a plain and of a distilled micro-batch; seconds of an optimiser
-        step."""
+        """Seconds per target token of a dev pass, a plain and a distilled micro-batch; seconds of an optimiser step."""
         forward = self._timed(lambda: dev_losses(self.learner, [batch], len(self.encoded.pairs)))
         plain = self._timed(lambda: self._micro(batch, False))
         step = self._timed(self.learner.finish)
@@ -161,12 +159,6 @@ class _Bench:
         work()
         synchronize(self.device)
         return time.perf_counter() - started
-
-    def _extrapolated(self, budget: int, resting: float) -> float:
-        """Peak bytes at the run's own token budget: only what exceeds the memory between steps grows with the
-        budget."""
-        peak = self.peaks[budget]
-        return peak + max(0.0, peak - resting) * (self.config.train.tokens / budget - 1)
 
     def _sentence(self) -> float:
         """Seconds per sentence to translate in batches, with translations as long as the references."""

@@ -43,9 +43,8 @@ def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, An
     """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
 
     def value(line: Mapping[str, Any]) -> float:
-        losses = [line["dev_loss"], line["dev_smoothed"]]
-        known = "dev_tokens" in line  # an older run had no choice
-        return kept_by(losses, line["dev_tokens"], rule) if known else kept_by(losses, [], "mean")
+        by: Best = rule if "dev_tokens" in line else "mean"  # an older run had no choice
+        return kept_by([line["dev_loss"], line["dev_smoothed"]], line.get("dev_tokens", ()), by)
 
     return min(lines, key=value)
 
@@ -84,30 +83,41 @@ def dev_losses(
 
 
 def greedy_score(
-    model: Transformer, encoded: EncodedCorpus, config: Config, metric: Literal["bleu", "chrf"] = "bleu"
-) -> tuple[Tensor, Tokens]:
+    model: Transformer, encoded: EncodedCorpus, config: Config, metric: Literal["bleu", "chrf"] = "bleu",
+    group: Group = ALONE,
+) -> tuple[Tensor, Tokens]:  # fmt: skip
     """[pair] scores (0 to 100, float64, CPU) of greedy translations of the dev set, and the number of tokens computed.
 
     chrF takes `SAMPLE` sentences of each pair, spread over its dev set, always the same ones.
     References are the decoded ids of the dev set, so no text is needed. BLEU's tokenizer is the run's (`tokenize`).
-    The model keeps its mode. Raises MissingScorer when this machine lacks that tokenizer.
+    The ranks of `group` share the pairs. The model keeps its mode. Raises MissingScorer when this machine lacks that
+    tokenizer, ValueError on every rank when the weights translate nothing.
     Tokens: those that the encoder reads, and the inputs of the decoder: BOS or the forced prefix, and every token up to
     the one before EOS.
     """
-    tokenizer, scores, limit = encoded.tokenizer, [], config.model.max_len
-    src_tokens = tokens = 0
-    with in_mode(model, False):
-        for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
-            count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
-            rows = [i * len(split) // count for i in range(count)]
-            sources = [split.src[i].tolist() for i in rows]
-            hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
-            src_tokens += sum(len(shortened(ids, limit)) for ids in sources)
-            tokens += sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
-            references = [tokenizer.decode(split.trg[i].tolist()) for i in rows]
-            texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
-            if metric == "chrf":
-                scores.append(chrf_only(texts, references)[0])
-            else:
-                scores.append(corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu)
-    return torch.tensor(scores, dtype=torch.float64), Tokens(src_tokens, tokens)
+    tokenizer, limit = encoded.tokenizer, config.model.max_len
+    mine: list[Any] = []
+    try:
+        with in_mode(model, False):
+            for i in group.mine(len(encoded.pairs)):
+                pair, split = encoded.pairs[i], encoded.valid[i]
+                count = min(SAMPLE, len(split)) if metric == "chrf" else len(split)
+                rows = [k * len(split) // count for k in range(count)]
+                sources = [split.src[k].tolist() for k in rows]
+                hypotheses = search(model, sources, pair, tokenizer, limit=limit, budget=6 * config.train.tokens)
+                references = [tokenizer.decode(split.trg[k].tolist()) for k in rows]
+                texts = [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+                if metric == "chrf":
+                    score = chrf_only(texts, references)[0]
+                else:
+                    score = corpus_bleu(texts, references, split_pair(pair)[1], config.train.tokenize).bleu
+                read = sum(len(shortened(ids, limit)) for ids in sources)
+                made = sum(1 + len(tokenizer.prefix(pair)) + len(hypothesis.tokens) for hypothesis in hypotheses)
+                mine.append((i, score, read, made))
+    except ValueError as error:  # weights that are not finite translate nothing; the other ranks must hear of it
+        mine = [str(error)]
+    found = [row for share in group.gathered(mine) for row in share]
+    if wrong := [row for row in found if isinstance(row, str)]:
+        raise ValueError(wrong[0])
+    _, scores, reads, lengths = zip(*sorted(found), strict=True)
+    return torch.tensor(scores, dtype=torch.float64), Tokens(sum(reads), sum(lengths))

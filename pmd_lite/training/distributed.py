@@ -12,10 +12,13 @@ torchrun sets the environment variables that `joined` reads; `pmd_lite.launch` s
 
 import dataclasses
 import io
+import json
 import os
+import re
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +26,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from pmd_lite.config import LEAST_TOKENS, Config
@@ -32,10 +35,15 @@ from pmd_lite.interfaces import Strategy
 
 STORE = "PMD_LITE_STORE"
 """Variable with the file in which ranks of one machine find each other; without it, the address that torchrun sets."""
-_PATIENCE = timedelta(days=1)
-"""How long a rank waits for rank 0 to prepare data. If a rank dies, the launcher notices it long before."""
+_PATIENCE = timedelta(days=1)  # of ranks with one that prepares data; if it dies, the launcher notices it long before
+_TO_ANSWER = timedelta(minutes=30)  # how long a rank in training waits for the others: one may be writing a checkpoint
+_TO_REPORT = 3.0  # seconds in which all ranks that still run notice that another does not answer
 _TO_MEET = timedelta(minutes=15)  # how long the ranks wait for one another at the start: one may have a slower disk
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
+
+
+class Lost(UserError):
+    """Another process of the run does not answer any more."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Group:
     local_rank: int = 0
     control: Any = None
     """A second group for messages on the CPU, so that agreeing on something does not wait for a GPU."""
+    store: Any = None
+    """Where ranks can leave a word for each other when the connection is broken."""
 
     def mine(self, count: int) -> range:
         """This rank's share of `count` pieces of work."""
@@ -56,19 +66,6 @@ class Group:
         """Sum over ranks, in place; every rank gets the same bits."""
         if self.size > 1:
             dist.all_reduce(tensor)
-
-    def sum_gradients(self, model: nn.Module, extra: Tensor) -> None:
-        """Sum every gradient of `model`, and `extra`, over ranks, in one message."""
-        if self.size == 1:
-            return
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([x.reshape(-1).float() for x in (*gradients, extra)])
-        dist.all_reduce(flat)
-        parts = flat.split([x.numel() for x in (*gradients, extra)])
-        for parameter, part in zip(parameters, parts[:-1], strict=True):
-            parameter.grad = part.view_as(parameter).to(parameter.dtype)
-        extra.copy_(parts[-1].view_as(extra))
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is true on at least one rank."""
@@ -100,12 +97,32 @@ class Group:
         dist.broadcast(sent, src=rank, group=self.control)
         return torch.load(io.BytesIO(sent.numpy().tobytes()), weights_only=True)  # dist's own pickle could run code
 
-    def barrier(self) -> None:
-        """Wait until all ranks are here."""
+    def gathered(self, value: Any) -> list[Any]:
+        """[rank] the value of each rank, of plain JSON types; every rank gets all."""
+        return [json.loads(self.of_rank(rank, json.dumps(value))) for rank in range(self.size)]
+
+    def barrier(self, whom: str = "process 0 of this run, which prepares the data") -> None:
+        """Wait until all ranks are here. whom: for whom other ranks than 0 wait, in words."""
         if self.size > 1:
-            whom = "process 0 of this run, which prepares the data" if self.rank else "the other processes of this run"
-            with waiting(whom) if self.rank < 2 else nullcontext():  # ranks 0 and 1 speak for all
-                dist.barrier(group=self.control)
+            who = whom if self.rank else "the other processes of this run"
+            with waiting(who) if self.rank < 2 else nullcontext():  # ranks 0 and 1 speak for all
+                dist.monitored_barrier(group=self.control, timeout=_PATIENCE)
+
+    @contextmanager
+    def answered(self, doing: Callable[[], str]) -> Iterator[None]:
+        """Work with the other ranks. Raises Lost, which names those that do not answer; doing: what this rank does."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size == 1 or not re.search("gloo|nccl|timeout|connection", str(error), re.IGNORECASE):
+                raise
+            self.store.set(f"waited {self.rank}", "")  # so does every rank that still runs
+            time.sleep(_TO_REPORT)
+            silent = [str(rank) for rank in range(self.size) if not self.store.check([f"waited {rank}"])]
+            whom = f"process {', '.join(silent)}" if silent else "the others"
+            raise Lost(f"process {self.rank} of {self.size} had no answer from {whom} in {doing()} ({reason(error)}). "
+                       "See what they printed last, and whether the network holds. Then start all processes again: the "
+                       "run continues from its last checkpoint") from None  # fmt: skip
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -169,15 +186,18 @@ def joined(device: str = "auto") -> Iterator[Group]:
                 store: Any = torch.distributed.FileStore(os.environ[STORE], size)  # type: ignore[attr-defined]
             else:
                 store, _, _ = next(rendezvous("env://", rank, size, timeout=_TO_MEET))
-            dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
-        control = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            # NCCL would end the process without a word, so Python's own group is the first to lose patience.
+            patience = 2 * _TO_ANSWER if cuda else _TO_ANSWER
+            dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size,
+                                    timeout=patience)  # fmt: skip
+        control = dist.new_group(backend="gloo", timeout=_TO_ANSWER)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "
                         "MASTER_ADDR and the network, then start all of them again") from None  # fmt: skip
     finally:
         if before is not None:
             signal.signal(signal.SIGINT, before)
-    _current = Group(rank, size, local, control)
+    _current = Group(rank, size, local, control, store)
     try:
         yield _current
     finally:

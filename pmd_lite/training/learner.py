@@ -27,11 +27,13 @@ from pmd_lite.interfaces import Distiller, Target
 from pmd_lite.model.optimizer import AdamW
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.training.distributed import ALONE, Group, current
+from pmd_lite.training.gradients import SummedGradients
 from pmd_lite.training.precision import Precision, choose
 from pmd_lite.training.seeds import Stream, derive_seed, seed_torch
 
 _RULE = ("betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad")
 """Settings that decide an optimiser's step besides its moments. A state saved by torch's Adam has others."""
+_SENT_AS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def pick_device(name: str, precision: str) -> torch.device:
@@ -69,6 +71,7 @@ class Learner:
         seed_torch(derive_seed(seed, Stream.INIT))
         self.model = Transformer(vocab_size, **asdict(config.model), pad=PAD).to(device)
         self.optimizer = self._new_optimizer()
+        self.begin()
         self.use(choose(config.train.precision, device, config.model.d_model))
         if config.train.compile:
             check_compiler(device)
@@ -101,14 +104,15 @@ class Learner:
         dtype = self.precision.dtype
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
-    def begin(self) -> None:
-        """Start an update."""
+    def begin(self, group: Group = ALONE) -> None:
+        """Be ready for an update, without gradients yet; the ranks of `group` share its micro-batches."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
+        self.gradients = SummedGradients(self.model, group, _SENT_AS[self.config.train.gradients])
 
     def accumulate(
         self, batch: Batch, alpha: float, target: Target | None, distiller: Distiller | None, tokens: int, micro: int,
-        salt: int = 0,
+        salt: int = 0, last: bool = True,
     ) -> Tensor:  # fmt: skip
         """Add one micro-batch's gradient.
 
@@ -118,6 +122,7 @@ class Learner:
             distiller: says how L_ce and L_kd are mixed (Eq. 4); may be None when alpha is 0.
             tokens: real target tokens of the whole update, which normalise the loss.
             micro, salt: number of this micro-batch in the update, and of the search in which this is a trial (0: none).
+            last: whether it is this rank's last one in this update.
         Returns: [3] sums of L_ce, L_kd and plain NLL over this batch, in nats, on the device, without gradient.
         """
         mix = Mix()  # L_ce alone
@@ -132,17 +137,18 @@ class Learner:
             loss, sums = projected_loss(
                 hidden, output_of(self.model), batch.gold, self.config.optim.label_smoothing, mix
             )
-        self.scaler.scale(loss / tokens).backward()
+        with self.gradients.last_pass(last):
+            self.scaler.scale(loss / tokens).backward()
         return sums
 
-    def finish(self, group: Group = ALONE, sums: Tensor | None = None) -> None:
+    def finish(self, sums: Tensor | None = None) -> None:
         """Clip, step, advance the schedule. Order: sum over ranks, unscale, clip, step, update the scaler.
 
         It frees the gradients, so that those of one student take no memory while another student trains.
-        sums: any numbers to be summed over the ranks of `group` along with the gradients, in place.
+        sums: any numbers to be summed over the ranks too, in place.
         """
         o = self.config.optim
-        group.sum_gradients(self.model, torch.zeros(0, device=self.device) if sums is None else sums)
+        self.gradients.finish(torch.zeros(0) if sums is None else sums)
         self.scaler.scale(torch.zeros((), device=self.device))  # a rank without a micro-batch has scaled no loss yet
         self.updates += 1
         for parameters in self.optimizer.param_groups:
@@ -152,7 +158,7 @@ class Learner:
             nn.utils.clip_grad_norm_(self.model.parameters(), o.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.begin()
 
     @property
     def lr(self) -> float:

@@ -140,7 +140,7 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
     if stored["init"] and wanted["init"]:
         stored["init"]["path"] = wanted["init"]["path"]  # so may the same initial weights,
     longer = _prolonged(rundir, stored, wanted["config"])
-    for name in {"device"} | free | longer.keys():
+    for name in {"device", "keep_last"} | free | longer.keys():
         stored["config"]["train"][name] = wanted["config"]["train"][name]  # and the run may move to another machine
     stored.pop("prolonged", None)
     stored |= {name: wanted[name] for name in ("asked", "tokenizer")}  # these have checks of their own

@@ -7,7 +7,7 @@ exact. bf16 autocast is several times as fast on processors with instructions fo
 """
 
 import functools
-import time
+import timeit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,9 +101,4 @@ def try_products(d_model: int) -> tuple[float, float, float]:
 
 def _seconds(compute: Callable[[], object]) -> float:
     """The least of five, after one to warm up."""
-    taken = []
-    for _ in range(6):
-        started = time.perf_counter()
-        compute()
-        taken.append(time.perf_counter() - started)
-    return min(taken[1:])
+    return min(timeit.repeat(compute, number=1, repeat=6)[1:])

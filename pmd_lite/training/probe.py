@@ -146,7 +146,8 @@ class ModelProbe:
             accurate = self._by == "accuracy"
             return losses[2].where(losses[0].isfinite(), torch.inf) if accurate else losses[int(self._by == "smoothed")]
         try:
-            chrf, computed = greedy_score(trained.model, self._trainer.encoded, self._trainer.config, "chrf")
+            words = self._trainer.encoded, self._trainer.config
+            chrf, computed = greedy_score(trained.model, *words, "chrf", self._trainer.group)
         except ValueError:  # weights that are not finite translate nothing
             return torch.full((len(self._trainer.encoded.pairs),), torch.inf, dtype=torch.float64)
         self._trainer.cost.add("trial", trained.model, computed)

@@ -2,7 +2,7 @@
 
     config.json      corpus, method and configuration; written once
     metrics.jsonl    one line per student and evaluation, one per search
-    checkpoint/      step-NNNNNNNN/ (the latest), LATEST (its name), best/model_i.safetensors
+    checkpoint/      step-NNNNNNNN/ (the latest), LATEST (its name), best/model_i.safetensors, last/ (see averaging.py)
     tokenizer/       so that the run translates without its corpus
     translations/, scores.json   written when the run is finished
 
@@ -10,7 +10,7 @@ Every file is written under a temporary name, flushed to disk and renamed. A che
 it. It holds the length of metrics.jsonl; resuming cuts off later lines and writes them again.
 
 A run is one thing: a checkpoint holds the checksums of all that belongs to it (`_ties`). Resuming refuses a file of
-another run, student, seed or step. Runs begun by older versions have no such sums, and resume without this check.
+another run, student, seed or step.
 """
 
 import errno
@@ -50,8 +50,8 @@ PER_PAIR = ("dev_loss", "dev_smoothed", "dev_tokens", "train_ce", "train_kd", "t
 _EVENT = {"event": str, "step": int, "total": int, "epoch": float, "student": int, "seconds": float, "mu": float,
           "overflow_skips": int, "multiply_adds": {"*": int}, **dict.fromkeys(PER_PAIR, list)}  # fmt: skip
 _END = {"reason": str, "step": int, "seconds": float, "parameters": int, "multiply_adds": {"*": int}, "sum": str}
-_NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize"}
-"""Fields of `train` that say where a run is made and how it translates, not what it learns."""
+_NOT_WEIGHTS = {"device", "precision", "compile", "beam", "length_penalty", "tokenize", "keep_last"}
+"""Fields of `train` that say where a run is made, what it keeps and how it translates, not what it learns."""
 LENGTH = ("steps", "epochs", "max_steps", "patience")
 """Fields of `train` that say when a run ends. Those that a run was prolonged to are "prolonged" in config.json."""
 
@@ -156,8 +156,7 @@ class RunDir:
     def summary(self) -> dict[str, Any]:
         """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
         about = dict(read_json(self.path / "finished.json", _END))
-        whole = "sum" not in about or about == self.sealed(about, self._log().hex())
-        if not whole or not {"reason", "step", "seconds"} <= about.keys():
+        if about != self.sealed(about, self._log().hex()) or not {"reason", "step", "seconds"} <= about.keys():
             what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
             raise UserError(f"{self.path}: {what}")
         return about
@@ -207,13 +206,13 @@ class RunDir:
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
         """A student's best weights so far, those of `step`."""
         if self.writes:
-            save, about = functools.partial(save_weights, model), self._about(student, step)
+            save, about = functools.partial(save_weights, model), self.about(student, step)
             write_atomic(self._best_file(student), lambda p: self._best.update({student: save(p, **about)}))
 
     def _best_file(self, student: int) -> Path:
         return self.checkpoints / "best" / f"model_{student + 1}.safetensors"
 
-    def _about(self, student: int, step: int | str) -> dict[str, str]:
+    def about(self, student: int, step: int | str) -> dict[str, str]:
         """What a file of weights says about itself."""
         return {"run": self.identity, "student": str(student + 1), "step": str(step)}
 
@@ -245,7 +244,7 @@ class RunDir:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         sums = [
-            save_weights(model, folder / f"model_{i + 1}.safetensors", **self._about(i, state["step"]))
+            save_weights(model, folder / f"model_{i + 1}.safetensors", **self.about(i, state["step"]))
             for i, model in enumerate(models)
         ]
         state = {**state, "ties": self._ties(sums, self._best, state)}
@@ -302,26 +301,24 @@ class RunDir:
         if strange:
             raise UserError(f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
-        state.pop("ties", None)
+        state.pop("ties")
         return models, state
 
     def _strange(
         self, name: str, state: dict[str, Any], models: Sequence[str], best: Mapping[int, dict[str, str]]
     ) -> str:
         """The first file that does not belong to this checkpoint; "" if all do. models, best: what the files say."""
-        log, size, ties = self._log(), state["metrics_size"], state.get("ties")
+        log, size, ties = self._log(), state["metrics_size"], state["ties"]
         if len(log) < size or log[:size][-1:] not in (b"", b"\n"):
             return (f"{self.path / 'metrics.jsonl'}: lines are missing ({len(log)} bytes, the checkpoint knows of "
                     f"{size}, and its last line ends there)")  # fmt: skip
-        if ties is None:  # an older version began this run
-            return ""
         if name != f"step-{state['step']:08d}":
             return f"{self.checkpoints / name / 'state.pt'}: this is the checkpoint of step {state['step']}"
         sums = {i: about.get(SUM) for i, about in best.items()}
         for i, about in best.items():
             # A kill after save_best leaves weights newer than the checkpoint, which training then makes again.
             step = about.get("step", "0")
-            if int(step) > state["step"] and about == {SUM: about[SUM], **self._about(i, step)}:
+            if int(step) > state["step"] and about == {SUM: about[SUM], **self.about(i, step)}:
                 sums[i] = ties[f"checkpoint/best/model_{i + 1}.safetensors"]
         present = self._ties(models, sums, state)
         strange = [file for file in present if present[file] != ties[file]]
@@ -334,15 +331,15 @@ class RunDir:
             with explained(path), open(path, "r+b") as file:
                 file.truncate(size)
 
-    def load_weights(self, student: int, which: str = "best") -> dict[str, Tensor]:
-        """A student's "best" or "latest" weights. Raises UserError when they are absent or damaged."""
+    def load_weights(self, student: int, which: str | Path = "best") -> dict[str, Tensor]:
+        """A student's "best" or "latest" weights, or those of a file. UserError when they are absent or damaged."""
         folder = self.checkpoints / ("best" if which == "best" else self._latest() or "none")
-        file = folder / f"model_{student + 1}.safetensors"
+        file = which if isinstance(which, Path) else folder / f"model_{student + 1}.safetensors"
         if not file.exists():
             raise UserError(f"{file}: no weights yet; train this run first")
         try:
             weights, about = read_weights(file)
-            if "run" in about and about != {**about, **self._about(student, about["step"])}:
+            if about != {**about, **self.about(student, about.get("step", ""))}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
             what = f"{file}: these weights are damaged ({reason(error)}). Copy it back from a backup, or train anew"

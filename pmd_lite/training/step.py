@@ -80,7 +80,7 @@ class Algorithm1:
         # Every rank makes the same plan from the same seeds; only the gradients are shared out, and then summed.
         plan = self.plan(student)
         sums = self.gradients(student, plan, self.group)
-        student.learner.finish(self.group, sums)
+        student.learner.finish(sums)
         self.record(student, plan, sums)
         return plan.tokens
 
@@ -104,12 +104,14 @@ class Algorithm1:
         """
         dropout = self.config.distill.resolved.teacher_dropout
         sums = torch.zeros(len(plan.draws), 3, device=self.device)
-        student.learner.begin()
-        for micro in group.mine(len(plan.draws)):
+        student.learner.begin(group)
+        for micro in (mine := group.mine(len(plan.draws))):
             batch, alpha = plan.draws[micro].batch().to(self.device), plan.alphas[micro]
             # At weight 0 no teacher runs: plain training costs nothing extra.
             target = self.target(student.index, batch, dropout, micro) if alpha else None
-            sums[micro] = student.learner.accumulate(batch, alpha, target, self.distiller, plan.tokens, micro)
+            sums[micro] = student.learner.accumulate(
+                batch, alpha, target, self.distiller, plan.tokens, micro, last=micro == mine[-1]
+            )
         return sums
 
     def record(self, student: Student, plan: Plan, sums: Tensor) -> None:
@@ -161,7 +163,7 @@ class Algorithm1:
 
     def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
         """[pair] BLEU of a model's greedy translations of the dev set, float64, and the number of tokens computed."""
-        return greedy_score(model, self.encoded, self.config)
+        return greedy_score(model, self.encoded, self.config, group=self.group)
 
     def count_teaching(
         self, purpose: str, student: int, batch: Batch | Draw, passes: int, listeners: int, kept: bool = False

@@ -15,6 +15,7 @@ from pmd_lite.config import Config, Show
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.interfaces import Clock, Events, MakeDistiller, OnEvent, Sampler
+from pmd_lite.training.averaging import keep
 from pmd_lite.training.dev import kept_by
 from pmd_lite.training.distributed import shared
 from pmd_lite.training.precision import Precision
@@ -78,7 +79,8 @@ class Trainer(Algorithm1):
             longer = [self._prolonged(planned)] if planned != clock.total else []
             for line in (*self.notes, *longer, *self.plan_of_passes()):
                 progress.say(f"{self.name}  {line}")
-            with preserved_rng(), precision.active(), self._listening():
+            here = self.group.answered(lambda: f"update {self.clock.step}")
+            with preserved_rng(), precision.active(), self._listening(), here:
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
                     self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not (self._stop or self._converged()):
@@ -177,8 +179,11 @@ class Trainer(Algorithm1):
             self.rundir.save_best(student.index, student.learner.model.state_dict(), self.clock.step)
         else:
             student.stale += 1
+        keep(self.rundir, student.index, student.learner.model, self.clock.step, self.config.train.keep_last)
         progress.evaluation(self.clock.step, student.index, losses[0].tolist())
-        trained = (student.sums.cpu().double() / student.tokens[:, None]).tolist()
+        # None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16
+        means = (student.sums.cpu().double() / student.tokens[:, None]).T.tolist()
+        trained = [[x if math.isfinite(x) else None for x in column] for column in means]
         tokens = student.tokens.tolist()
         alpha = self.distiller.weights()[student.index] * (self.clock.step > self.clock.start)  # 0 before the start
         student.sums.zero_()
@@ -187,7 +192,7 @@ class Trainer(Algorithm1):
             "event": "eval", "step": self.clock.step, "total": self.clock.total, "epoch": self.clock.epoch,
             "student": student.index,
             "dev_loss": losses[0].tolist(), "dev_smoothed": losses[1].tolist(), "dev_tokens": dev_tokens,
-            "train_ce": _column(trained, 0), "train_kd": _column(trained, 1), "train_nll": _column(trained, 2),
+            "train_ce": trained[0], "train_kd": trained[1], "train_nll": trained[2],
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
@@ -195,8 +200,7 @@ class Trainer(Algorithm1):
         }  # fmt: skip
 
     def _converged(self) -> bool:
-        patience = self.config.train.patience
-        return patience > 0 and all(student.stale >= patience for student in self.students)
+        return 0 < self.config.train.patience <= min(student.stale for student in self.students)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -257,8 +261,3 @@ class Trainer(Algorithm1):
         self.clock = self.clock.at(state["step"])
         self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
         self.rundir.truncate_metrics(self.metrics_size)
-
-
-def _column(rows: list[list[float]], i: int) -> list[float | None]:
-    """One column; None where a pair was not drawn since the last evaluation (0 / 0), or its loss overflowed in fp16."""
-    return [row[i] if math.isfinite(row[i]) else None for row in rows]

@@ -60,17 +60,17 @@ def _train(
     for portion in (batches[i : i + size] for i in range(0, len(batches), size)):
         tokens = sum(batch.tokens for batch in portion)
         for learner in learners:
-            learner.begin()
-        for micro in group.mine(len(portion)):
+            learner.begin(group)
+        for micro in (mine := group.mine(len(portion))):
             batch = portion[micro].to(learners[0].device)
             weights = [float(alpha[batch.pair]) for alpha in alphas]
             target = teach(batch) if any(weights) else None
             if isinstance(target, TeacherStates) and sum(w > 0 for w in weights) > 1:
                 target = target.kept()
             for learner, weight in zip(learners, weights, strict=True):
-                learner.accumulate(batch, weight, target, distiller, tokens, micro, salt)
+                learner.accumulate(batch, weight, target, distiller, tokens, micro, salt, micro == mine[-1])
         for learner in learners:
-            learner.finish(group)
+            learner.finish()
 
 
 def lockstep_trial(

@@ -1,7 +1,6 @@
 """Weights on disk, with a checksum: a damaged file raises an error, and training never silently starts from garbage.
 
-The checksum is in the metadata of the safetensors file. A file without one (from an earlier version) is not checked
-here; a checkpoint of today refuses it (see `RunDir.load_checkpoint`).
+The checksum is in the metadata of the safetensors file.
 """
 
 import zipfile
@@ -43,7 +42,7 @@ def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """(tensors on the CPU, what the file says about itself with its true checksum under SUM).
+    """(tensors on the CPU, what the file says about itself; under SUM stands its checksum).
 
     Raises OSError, ValueError or SafetensorError when the file is absent or damaged.
     """
@@ -52,9 +51,9 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
         about = dict(file.metadata() or {})
     true = checksum(tensors)
-    if about.get(SUM, true) != true:
-        raise ValueError("its checksum does not fit its contents")
-    return tensors, {**about, SUM: true}
+    if about.get(SUM) != true:
+        raise ValueError("its checksum is missing or does not fit its contents")
+    return tensors, about
 
 
 def checksum(tensors: dict[str, Tensor]) -> str:

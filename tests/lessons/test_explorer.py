@@ -19,8 +19,10 @@ from pmd_kit.l06.contenders import ALL, BLEU, LARGE, LOSS, SMALL, area, beaten_b
 from pmd_kit.l06.explorer import FrontierExplorer, frontier_explorer
 from pmd_kit.l06.frontier_plane import frontier_plane, plane, standing_table, usual_reference
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import COLOURS, alt_text
+from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
 
 Put = Callable[..., Path]
@@ -54,13 +56,12 @@ def put(trained: Path, tmp_path: Path) -> Put:
         lines = [{**line, "student": i, "dev_loss": losses} for line in lines for i in range(len(students))]
         (target / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         if finished:
-            ending = {"reason": "all steps made", "step": 4, "seconds": 1.0}
-            (target / "finished.json").write_text(json.dumps(ending), encoding="utf-8")
+            RunDir(target).finish({"reason": "all steps made", "step": 4, "seconds": 1.0})
         if finished and scored:
             pairs = about["corpus"]["pairs"]
             scores = {f"model_{i + 1}": {pair: {"bleu": high if n < 3 else low} for n, pair in enumerate(pairs)}
                       for i, (high, low) in enumerate(students)}  # fmt: skip
-            (target / "scores.json").write_text(json.dumps({"scores": scores}), encoding="utf-8")
+            write_json(target / "scores.json", RunDir(target).sealed({"scores": scores}))
         return target
 
     return write

@@ -21,7 +21,6 @@ import pmd_lite as pmd
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.entries import parse_entry, parse_settings
 from pmd_lite.comparing.summary import finished_run, finished_systems
-from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.run import Run
@@ -256,8 +255,7 @@ def test_runs_of_an_older_version_are_shown_without_their_compute(found: Compari
     for seed in found.seeds:
         run = finished_run(tmp_path / "old" / "runs", parse_entry("tau=1"), seed)
         assert run is not None
-        write_json(run.path / "finished.json", {"reason": "all steps made", "step": 64, "seconds": 1.0, "parameters": 9,
-                                                "cost": {"train": 5}})  # fmt: skip
+        run.dir.finish({"reason": "all steps made", "step": 64, "seconds": 1.0, "parameters": 9, "cost": {"train": 5}})
     with pytest.raises(UserError, match=r"in target tokens instead of multiply-adds\. Train it anew"):
         _ = run.compute
     old = Comparison(tmp_path / "old")

@@ -48,7 +48,7 @@ def make_run(tmp_path: Path, tiny_corpus: Corpus) -> MakeRun:
         with (path / "metrics.jsonl").open("ab") as file:
             file.write(tail)
         if done:
-            write_json(path / "finished.json", {"reason": "all steps made", "step": 40, "seconds": 1.0})
+            RunDir(path).finish({"reason": "all steps made", "step": 40, "seconds": 1.0})
         return path
 
     return make
@@ -178,7 +178,7 @@ def test_watch_follows_a_run_to_its_end(make_run: MakeRun) -> None:
         assert picture.value is first  # nothing new: nothing drawn
         RunDir(path).append_metrics([line(20)])
         await until(lambda: "step 20 of 40" in picture.value)
-        write_json(path / "finished.json", {"reason": "all steps made", "step": 40, "seconds": 1.0})
+        RunDir(path).finish({"reason": "all steps made", "step": 40, "seconds": 1.0})
         await until(lambda: "finished after" in picture.value)
         await asyncio.wait_for(box.task, 60)
         assert stop.disabled and stop.description == "Finished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,10 +27,19 @@ from pmd_lite.config import preset
 from pmd_lite.errors import UserError
 from pmd_lite.processes import launch
 from pmd_lite.run import Run
+from pmd_lite.training import distributed, gradients
 from pmd_lite.training.distributed import ALONE, Group, divided
+from pmd_lite.training.gradients import SummedGradients
 from pmd_lite.training.step import check_machine
 from tests.conftest import TINY, stopped_at
-from tests.ranks import heard, rank_1_dies, tells_where_it_listens
+from tests.ranks import (
+    heard,
+    rank_1_dies,
+    rank_1_hangs,
+    sums_gradients,
+    tells_what_it_translates,
+    tells_where_it_listens,
+)
 
 WORLD: dict[str, Any] = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
@@ -294,15 +305,129 @@ def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
     assert check_machine(preset("toy", device="cpu"), Group(size=3), 2).type == "cpu", "in turn any number will do"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sent_as", ["fp32", "bf16"])
+def test_test_sets_are_shared_and_gradients_may_travel_in_bf16(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent_as: str
+) -> None:
+    monkeypatch.setattr(launching, "one_rank", tells_what_it_translates)
+    words: dict[str, Any] = {"score": True, "gradients": sent_as}
+    run, whole = together(tmp_path / "two", 2, "bi-pmd", **words), alone(tmp_path / "one", "bi-pmd", **words)
+    assert run.dir.config["config"]["train"]["gradients"] == sent_as
+    shares = [(tmp_path / f"two.{rank}.translates").read_text(encoding="utf-8").split() for rank in (0, 1)]
+    assert sorted(shares[0] + shares[1]) == sorted(2 * run.pairs), "each set of each student once"
+    assert len(shares[0]) == len(shares[1])
+    for file in (run.path / "translations").iterdir():
+        assert len(file.read_bytes().split(b"\n")) == 1 + WORLD["held"]
+    assert run.scores.keys() == whole.scores.keys()
+    if sent_as == "fp32":
+        same_run(whole, run)
+    else:
+        weights = [one.dir.load_weights(0, "latest")["embedding.weight"] for one in (whole, run)]
+        assert 1e-5 < float((weights[0] - weights[1]).abs().max()) < 0.05, "near, but more than the order of sums"
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_named_with_the_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "one_rank", rank_1_hangs)
+    with pytest.raises(UserError, match=r"^process 0 of 2 had no answer from process 1 in update 6 .*last checkpoint"):
+        together(tmp_path / "run", 2)
+
+
+def test_other_errors_than_silence_keep_their_name() -> None:
+    with pytest.raises(RuntimeError, match="out of memory"), Group(0, 2).answered(lambda: "update 1"):
+        raise RuntimeError("out of memory")
+    with pytest.raises(RuntimeError, match="gloo"), ALONE.answered(lambda: "update 1"):
+        raise RuntimeError("gloo")
+
+
 def test_alone_nothing_is_sent() -> None:
     model, numbers = nn.Linear(2, 1), torch.ones(3)
-    model(torch.ones(1, 2)).sum().backward()
+    summed = SummedGradients(model, ALONE)
+    with summed.last_pass(True):
+        model(torch.ones(1, 2)).sum().backward()
     before = model.weight.grad
-    ALONE.sum_gradients(model, numbers)
+    summed.finish(numbers)
     ALONE.sum(numbers)
     assert model.weight.grad is before
     assert numbers.tolist() == [1, 1, 1]
     assert (ALONE.any(True), ALONE.any(False), ALONE.of_rank(0, "x")) == (True, False, "x")
+    assert ALONE.gathered({"x": [1, "é"]}) == [{"x": [1, "é"]}]
+
+
+class Sent(list[list[float]]):
+    """In place of torch.distributed: it notes what is sent, and doubles it at once, as an equal rank would."""
+
+    def all_reduce(self, tensor: torch.Tensor, async_op: bool = False) -> Any:
+        self.append(tensor.tolist())
+        tensor *= 2
+        return SimpleNamespace(wait=lambda: None)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    fake = Sent()
+    monkeypatch.setattr(gradients, "dist", fake)
+    monkeypatch.setattr(distributed, "dist", fake)
+    monkeypatch.setattr(gradients, "BUCKET", 1)  # every parameter travels alone
+    return fake
+
+
+def test_gradients_leave_during_the_last_backward_pass_only_and_in_one_order(sent: Sent) -> None:
+    """No pass uses w3, so w1, which comes after it in every rank's order, waits for the end of the pass."""
+    w1, w2, w3 = (nn.Parameter(torch.tensor([x])) for x in (2.0, 3.0, 5.0))
+    model, extra = nn.ParameterList([w1, w3, w2]), torch.ones(1)
+    summed = SummedGradients(model, Group(0, 2))
+    with summed.last_pass(False):
+        (w1 * w2).backward()
+    assert sent == []
+    with summed.last_pass(True):
+        (w1 * w2).backward()
+    assert sent == [[4.0], [0.0], [6.0]], "both passes; zeros for what no pass used; all before `finish`"
+    summed.finish(extra)
+    assert (w1.grad, w2.grad, w3.grad, extra) == (torch.tensor([12.0]), torch.tensor([8.0]), 0, 2)
+
+
+def test_a_bucket_leaves_before_earlier_layers_have_gradients(sent: Sent) -> None:
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 1, bias=False))
+    when: list[int] = []
+    model[1].register_full_backward_hook(lambda *_: when.append(len(sent)))
+    with SummedGradients(model, Group(0, 2)).last_pass(True):
+        model(torch.ones(1, 1)).sum().backward()
+    assert when == [1] and len(sent) == 2
+
+
+def test_a_rank_without_work_sends_zeros_in_the_same_order(sent: Sent) -> None:
+    model = nn.Linear(2, 1)
+    SummedGradients(model, Group(1, 2)).finish(torch.zeros(0))
+    assert sent == [[0.0], [0.0, 0.0]]
+
+
+def test_bf16_rounds_what_is_sent(sent: Sent) -> None:
+    weight = nn.Parameter(torch.tensor([1.0]))
+    summed = SummedGradients(nn.ParameterList([weight]), Group(0, 2), torch.bfloat16)
+    with summed.last_pass(True):
+        (weight * (1 + 2**-10)).sum().backward()
+    summed.finish(torch.zeros(0))
+    assert weight.grad == 2.0 and weight.grad.dtype == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_buckets_are_the_sum_of_all_ranks_to_the_bit(tmp_path: Path, ranks: int) -> None:
+    """Ranks have two, one, no and one micro-batches. One blocking sum per parameter is the model."""
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=sums_gradients, args=(rank, ranks, str(tmp_path))) for rank in range(ranks)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(ranks)]
+    for bucketed, blocking in found:
+        for x, y, same in zip(bucketed, blocking, found[0][0], strict=True):
+            assert torch.equal(x, same), "every rank has the same bits"
+            torch.testing.assert_close(x, y, rtol=0 if ranks == 2 else 1e-6, atol=0 if ranks == 2 else 1e-7)
 
 
 def test_every_piece_of_work_has_one_owner() -> None:

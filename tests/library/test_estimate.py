@@ -287,6 +287,11 @@ def test_more_processes_than_micro_batches_divide_the_update_as_the_run_will() -
     assert eight.config == preset("wmt6", precision="fp32")
     assert (sixteen.config.train.accumulate, sixteen.config.train.tokens) == (16, 4096)
     assert sixteen.work.clock.total == pytest.approx(eight.work.clock.total, rel=0.01)
-    assert "each of 16 x 4,096 tokens" in sixteen.to_text() and "hours of one process: 16 share" in sixteen.to_text()
+    assert "each of 16 x 4,096 tokens" in sixteen.to_text() and "with 16 processes" in sixteen.to_text()
+    # 1 - 1/16 of a model goes round the ring twice, 4 bytes a number, for both students.
+    numbers = parameters(sixteen.config, sixteen.facts.vocabulary)
+    assert sixteen.sent == 2 * 15 / 16 * 4 * numbers * 2
+    assert pmd.estimate(**words, processes=16, gradients="bf16").sent == sixteen.sent / 2
+    assert sixteen.best_hours == pytest.approx(sixteen.total_hours / 16), "nothing is prepared"
     with pytest.raises(UserError, match="processes=0"):
         pmd.estimate(**words, processes=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
+import json
 import re
 import sys
 from dataclasses import asdict, replace
@@ -22,9 +24,10 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, train_tokenizer
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation import translation
-from pmd_lite.exchange.ctranslate2 import save_ctranslate2
+from pmd_lite.exchange.ctranslate2 import CTranslate2, save_ctranslate2
 from pmd_lite.exchange.export import huggingface_tokenizer
 from pmd_lite.exchange.huggingface import from_huggingface, shape_of, to_huggingface
+from pmd_lite.exchange.marian import Imported
 from pmd_lite.model.decoding import Hypothesis, translate_batch
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.run import Run
@@ -319,6 +322,15 @@ def test_the_readme_for_transformers_translates_as_the_run_does(
     assert shape_of(from_huggingface(folder)) == shape_of(paper_run.model())
 
 
+def with_rules_of_ctranslate2(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search as it does. README names both differences: when a search ends, and what is forbidden has no share."""
+    monkeypatch.setattr(translation, "translate_batch", functools.partial(translate_batch, stop="full"))
+    project, never = Transformer.project, torch.tensor([PAD, UNK, BOS, *run.tokenizer.tags.values()])
+    monkeypatch.setattr(
+        Transformer, "project", lambda self, hidden: project(self, hidden).index_fill(-1, never, -torch.inf)
+    )
+
+
 @pytest.mark.parametrize("which", ["paper_run", "released_run"])
 def test_the_readme_for_ctranslate2_translates_as_the_run_does(
     which: str, tiny_corpus: Corpus, ctranslate2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -331,13 +343,116 @@ def test_the_readme_for_ctranslate2_translates_as_the_run_does(
         check_translations(run, two_ways(tiny_corpus), translate)
         assert (folder / "eng.spm").exists()
         return
-    # With beams, the two differences that the README names: when a search ends, and what is forbidden has no share.
-    monkeypatch.setattr(translation, "translate_batch", functools.partial(translate_batch, stop="full"))
-    project, never = Transformer.project, torch.tensor([PAD, UNK, BOS, *run.tokenizer.tags.values()])
-    monkeypatch.setattr(
-        Transformer, "project", lambda self, hidden: project(self, hidden).index_fill(-1, never, -torch.inf)
-    )
+    with_rules_of_ctranslate2(run, monkeypatch)
     check_translations(run, tiny_corpus, translate)
+
+
+@pytest.mark.parametrize("which", ["paper_run", "released_run"])
+def test_the_engine_translates_as_we_do(
+    which: str, tiny_corpus: Corpus, ctranslate2: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Beam 4: most translations at once, all of them with its rules; greedily behind a forced tag: all."""
+    run: Run = request.getfixturevalue(which)
+    corpus, beam = (tiny_corpus, 4) if which == "paper_run" else (two_ways(tiny_corpus), 1)
+    model = run.translator(engine="ctranslate2")
+    assert isinstance(model, CTranslate2)
+    lines = {pair: ["", *(src for src, _ in (*corpus.test[pair], *corpus.train[pair][:6]))] for pair in run.pairs}
+    theirs = [line for pair in run.pairs for line in run.translate(lines[pair], pair, beam=beam, model=model)]
+    ours = [line for pair in run.pairs for line in run.translate(lines[pair], pair, beam=beam)]
+    same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+    assert len(set(theirs)) > 5
+    if beam == 1:
+        assert same == len(ours)
+        return
+    assert same >= 0.8 * len(ours)
+    with_rules_of_ctranslate2(run, monkeypatch)
+    assert theirs == [line for pair in run.pairs for line in run.translate(lines[pair], pair, beam=beam)]
+
+
+def test_where_the_engine_cannot_translate_we_do_and_say_why(
+    paper_run: Run, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch, ctranslate2: Any
+) -> None:
+    text, pair = [src for src, _ in tiny_corpus.test["fra-eng"]][:3], "fra-eng"
+    with pytest.warns(UserWarning, match="our own beam search translates: CTranslate2 .* not with an ensemble"):
+        together = paper_run.translator(ensemble=[paper_run], engine="ctranslate2")
+    assert paper_run.translate(text, pair, model=together) == paper_run.translate(text, pair)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.warns(UserWarning, match="our own beam search translates: the package ctranslate2 is not installed"):
+        assert isinstance(paper_run.translator(engine="ctranslate2"), Transformer)
+
+
+def test_an_answer_comes_before_the_next_sentence(
+    paper_run: Run, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As from somebody who types; the last line has no end, and a bad one is named by its number in the whole text."""
+    text = [src for src, _ in tiny_corpus.test["fra-eng"]][:4]
+    pieces: list[bytes] = []
+    answers: list[str] = []
+
+    class Typed(io.BytesIO):
+        def read1(self, *args: object) -> bytes:  # type: ignore[override]
+            answers.append(capsys.readouterr().out)
+            return pieces.pop(0) if pieces else b""
+
+    def typed(*given: str) -> int:
+        pieces[:], answers[:] = [part.encode("latin-1") for part in given], []
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Typed()))
+        status = arguments.main(["translate", str(paper_run.path), "--pair", "fra-eng"])
+        answers.append(capsys.readouterr().out)
+        return status
+
+    assert typed(f"{text[0]}\n{text[1][:3]}", f"{text[1][3:]}\n\n{text[2]}\n", text[3]) == 0
+    lines = [f"{line}\n" for line in paper_run.translate([*text[:2], "", *text[2:]], "fra-eng")]
+    assert answers == ["", lines[0], "".join(lines[1:4]), "", lines[4]]
+    monkeypatch.setattr(Typed, "read1", lambda self, *args: pieces.pop(0) if pieces else b"")
+    assert typed("a\nb\n", "c\n", "\u00e9\n") == 2  # Latin-1
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\xe9\n")))
+    assert arguments.main(["translate", str(paper_run.path), "--pair", "fra-eng"]) == 2
+    assert "standard input:3: byte 1 of the line, 0xe9, is not UTF-8" in capsys.readouterr().err
+
+
+def test_scores_say_which_engine_translated(
+    released_run: Run, tiny_corpus: Corpus, ctranslate2: Any, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: two_ways(tiny_corpus))
+    other = "ctranslate2"
+    asked = (([], "ours"), (["--engine", other], other), (["--metrics", "ter"], other), (["--beam", "1"], "ours"))
+    for words, engine in asked:
+        assert arguments.main(["evaluate", str(released_run.path), *words]) == 0
+        assert json.loads((released_run.path / "scores.json").read_text(encoding="utf-8"))["engine"] == engine
+
+
+@pytest.fixture(scope="module")
+def marian_run(imported: Imported, three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that started from an opus-mt: two sentencepiece models, one for each side."""
+    out, words = tmp_path_factory.mktemp("marian") / "run", {"steps": 12, "tokens": 400, "eval_every": 6, "lr": 1e-3}
+    return train(three_pairs, "tau=1", "toy", out=out, init=imported.path, show="off", score=False, beam=2, warmup=4,
+                 max_len=80, **words)  # fmt: skip
+
+
+def test_a_run_that_started_from_an_opus_mt_goes_back(
+    marian_run: Run, three_pairs: Corpus, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, run = marian_run.export("hf", tmp_path / "hf"), marian_run
+    marian = transformers.MarianMTModel.from_pretrained(folder)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    assert type(transformers.AutoTokenizer.from_pretrained(folder)) is type(tokenizer)
+    model, translate = run.model(), snippet(folder, monkeypatch)["translate"]
+    for pair in run.pairs:
+        texts = [src for src, _ in three_pairs.train[pair][:12]]
+        ids = run.tokenizer.encode(texts, pair, "src")
+        assert tokenizer([f">>{pair.split('-')[1]}<< {text}" for text in texts])["input_ids"] == ids
+        refs = [trg for _, trg in three_pairs.train[pair][:12]]
+        assert tokenizer(text_target=refs)["input_ids"] == run.tokenizer.encode(refs, pair, "trg")
+        batch = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
+        trg_in = torch.tensor([[BOS, *ids[0][:4]]] * len(ids))
+        with torch.no_grad():
+            expected = model(batch["input_ids"], trg_in)
+            torch.testing.assert_close(marian(**batch, decoder_input_ids=trg_in).logits, expected, atol=1e-4, rtol=1e-5)
+        found = run.translate(texts, pair)
+        assert translate(texts, pair) == found and len(set(found)) > 3
+    assert shape_of(from_huggingface(folder)) == shape_of(model)
 
 
 def test_a_tokenizer_per_language_is_refused_for_transformers(released_run: Run, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -16,11 +15,12 @@ from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.summary import finished_systems
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.disk import write_json
+from pmd_lite.disk import read_json, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.score_tables import by_corpus, score_table
 from pmd_lite.figures.runs import dev_loss_of, frontier_of
 from pmd_lite.run import Run
+from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
 
 SETTINGS: dict[str, Any] = {**TINY, "steps": 2, "eval_every": 1, "update_every": 1, "max_len": 32}
@@ -106,8 +106,8 @@ def test_curves_of_other_steps_are_not_drawn_on_one_axis(runs: dict[str, Run], t
     shutil.copytree(runs["three"].path, tmp_path / "r")
     log = tmp_path / "r" / "metrics.jsonl"
     log.write_text(log.read_text().replace('"step": 1,', '"step": 5,'))
-    end = tmp_path / "r" / "finished.json"
-    end.write_text(json.dumps({**json.loads(end.read_text()), "sum": None}).replace(', "sum": null', ""))
+    run = RunDir(tmp_path / "r")
+    run.finish(read_json(run.path / "finished.json"))
     with pytest.raises(UserError, match="was evaluated at other steps than"):
         dev_loss_of([runs["three"], Run(tmp_path / "r")])
 

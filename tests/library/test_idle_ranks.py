@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
+from pmd_lite.training import learner as learning
 from pmd_lite.training import trial
 from pmd_lite.training.distributed import Group
 from pmd_lite.training.learner import Learner
@@ -18,32 +19,30 @@ from pmd_lite.training.snapshot import differences
 from tests.conftest import MakeTrainer
 
 
-@dataclass(frozen=True)
-class Idle(Group):
-    """A rank that gets all its gradients from another rank, which has finished the same update."""
+class Passed:
+    """In place of SummedGradients: the busy rank leaves its gradients, and the idle one, after it, takes them all."""
 
-    peer: Any = None
+    left: ClassVar[list[list[Tensor]]] = []
 
-    def mine(self, count: int) -> range:
-        return range(0)
+    def __init__(self, model: nn.Module, group: Group, sent_as: torch.dtype):
+        self.model, self.group = model, group
 
-    def sum_gradients(self, model: nn.Module, extra: Tensor) -> None:
-        for mine, gradient in zip(model.parameters(), self.peer.pop(0), strict=True):
+    def last_pass(self, last: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def finish(self, extra: Tensor) -> None:
+        if self.group.rank == 0:
+            self.left.append([p.grad.clone() for p in self.model.parameters() if p.grad is not None])
+            return
+        for mine, gradient in zip(self.model.parameters(), self.left.pop(0), strict=True):
             mine.grad = gradient
 
 
-class Busy(Group):
-    """The other rank: it stores its gradients before the step, so that the idle rank can fetch them."""
-
-    def __init__(self, left: list[list[Tensor]]):
-        super().__init__(0, 2)
-        object.__setattr__(self, "left", left)
+class Shares(Group):
+    """Of two ranks: the first has all the work."""
 
     def mine(self, count: int) -> range:
-        return range(count)
-
-    def sum_gradients(self, model: nn.Module, extra: Tensor) -> None:
-        self.left.append([p.grad.clone() for p in model.parameters() if p.grad is not None])  # type: ignore[attr-defined]
+        return range(0 if self.rank else count)
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["a student", "a trial's copy"])
@@ -65,13 +64,13 @@ def test_a_rank_with_nothing_to_do_steps_as_the_others_do(
         if not copied and not begun:
             one.scaler = torch.amp.GradScaler("cpu")  # as a student begins
         monkeypatch.setattr(trial, "current", lambda: group)
+        monkeypatch.setattr(learning, "SummedGradients", Passed)
         trial._train([one], torch.zeros(1, len(trainer.encoded.pairs)), batches, lambda batch: None,  # type: ignore[arg-type, return-value]
                      trainer.distiller, 1)  # fmt: skip
         return one
 
-    left: list[list[Tensor]] = []
-    busy = trained(Busy(left))
-    idle = trained(Idle(1, 2, peer=left))
+    busy, idle = trained(Shares(0, 2)), trained(Shares(1, 2))
+    assert Passed.left == []
     assert busy.scaler.is_enabled() and busy.overflow_skips() == idle.overflow_skips() == 0
     assert not list(differences(busy.state_dict(), idle.state_dict()))
     assert not list(differences(busy.model.state_dict(), idle.model.state_dict()))

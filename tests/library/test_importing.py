@@ -226,6 +226,45 @@ def test_a_checkpoint_in_half_precision_is_read_in_full(dtype: torch.dtype, one_
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
+def test_a_name_on_the_hub_is_read_from_its_cache(
+    one_target: Path, imported: Imported, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The layout of huggingface_hub: refs/main names a snapshot, whose files are links to blobs."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.chdir(tmp_path)
+    name, commit = "Helsinki-NLP/opus-mt-xx-yy", "0123456789abcdef0123456789abcdef01234567"
+    calls: list[dict[str, Any]] = []
+    real = hub.snapshot_download
+
+    def offline(*args: Any, **words: Any) -> str:
+        calls.append(words)
+        if not words.get("local_files_only"):
+            raise ConnectionError("no route to the hub")
+        return str(real(*args, **words))
+
+    monkeypatch.setattr(hub, "snapshot_download", offline)
+    with pytest.raises(UserError, match=r"cannot be downloaded \(no route to the hub\).*hf download Helsinki-NLP/opus"):
+        import_marian(name, tmp_path / "out", corpus.pairs)
+    cache = tmp_path / "hub" / "models--Helsinki-NLP--opus-mt-xx-yy"
+    for folder in ("blobs", "refs", f"snapshots/{commit}"):
+        (cache / folder).mkdir(parents=True)
+    (cache / "refs" / "main").write_text(commit, encoding="utf-8")
+    for number, file in enumerate(sorted(one_target.iterdir())):
+        shutil.copy(file, cache / "blobs" / str(number))
+        (cache / "snapshots" / commit / file.name).symlink_to(f"../../blobs/{number}")
+    calls.clear()
+    found = import_marian(name, tmp_path / "out", corpus.pairs)
+    assert len(calls) == 1 and found.tokenizer.fingerprint == imported.tokenizer.fingerprint
+    assert all(torch.equal(weight, imported.weights()[key]) for key, weight in found.weights().items())
+    about = json.loads((tmp_path / "out" / "imported.json").read_text(encoding="utf-8"))
+    assert about["source"] == name
+    (cache / "snapshots" / commit / "source.spm").unlink()  # a download that was cut short
+    monkeypatch.setenv("PMD_OFFLINE", "1")
+    with pytest.raises(UserError, match=r"cannot be downloaded \(PMD_OFFLINE forbids it\)"):
+        import_marian(name, tmp_path / "other", corpus.pairs)
+
+
 def test_a_target_without_a_code_is_asked_for(corpus: Corpus, tmp_path: Path) -> None:
     turned = corpus.reversed()
     folder = checkpoint(tmp_path / "opus", turned, codes=("fra_Latn", "deu_Latn"))

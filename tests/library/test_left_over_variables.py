@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -127,16 +128,18 @@ def test_a_second_writer_of_a_cache_says_for_whom_it_waits(
 
 
 def test_translate_says_that_it_waits_for_sentences(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_corpus: Corpus
 ) -> None:
     class Slow(io.BytesIO):
-        def readline(self, *args: object) -> bytes:  # type: ignore[override]
+        def read1(self, *args: object) -> bytes:  # type: ignore[override]
             time.sleep(0.3)
             return b""
 
+    words: dict[str, Any] = {"out": tmp_path / "r", "show": "off", "score": False}
+    run = train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "steps": 1}), **words)
     monkeypatch.setattr(errors, "PATIENCE", 0.05)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Slow()))
-    assert main(["translate", str(tmp_path), "--pair", "fr-en"]) == 2  # there is no run
+    assert main(["translate", str(run.path), "--pair", run.pairs[0]]) == 0
     assert "waiting for sentences from standard input" in capsys.readouterr().err
 
 

@@ -16,7 +16,7 @@ import sacrebleu
 import pmd_lite as pmd
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
-from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.corpus import Corpus, write_corpus
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import ter_only
 from pmd_lite.evaluation.score_tables import score_table
@@ -194,6 +194,40 @@ def test_runs_and_corpora_show_themselves_in_a_notebook(corpus: Corpus, tmp_path
     shown = corpus._repr_html_()
     for pair in corpus.pairs:
         assert f"<td>{pair}</td><td>{len(corpus.train[pair])}</td><td>{len(corpus.valid[pair])}</td>" in shown
+
+
+def test_a_comparison_shows_ter_where_it_is_asked_for(
+    tiny_corpus: Corpus, tmp_path: Path, forked: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of runs that are there too; the least is the best; also from the stored file."""
+    write_corpus(tiny_corpus.only(tiny_corpus.pairs[:2]), tmp_path / "texts")
+    out = tmp_path / "c"
+    words = [
+        "compare",
+        "--methods",
+        "tau=1",
+        "-c",
+        str(tmp_path / "texts"),
+        "--seeds",
+        "1",
+        "--workers",
+        "1",
+        "--out",
+        str(out),
+    ]
+    asked = [*words, "--set", *(f"{name}={value}" for name, value in TINY.items())]
+    assert main(asked) == 0
+    assert "TER" not in capsys.readouterr().out
+    finished = (out / "runs" / "tau=1-seed1" / "finished.json").stat().st_mtime_ns
+    assert main([*asked, "--metrics", "bleu", "chrf", "ter"]) == 0
+    run = Run(out / "runs" / "tau=1-seed1")
+    assert (run.path / "finished.json").stat().st_mtime_ns == finished
+    said = capsys.readouterr().out
+    ter = run.measured("ter")
+    assert "test BLEU and chrF and TER" in said and "TER signature" in said
+    table = pmd.Comparison.load(out / "summary.json").table()
+    assert table.rows[0][table.columns.index("TER")] == mean_spread([sum(ter.values()) / len(ter)])
+    assert isinstance(table.best, dict) and table.best["TER"] == "min"
 
 
 def test_a_hundred_pairs_are_one_short_line() -> None:

@@ -15,9 +15,11 @@ from pmd_kit import widgets
 from pmd_kit.l00 import stories
 from pmd_kit.l00.checks import check_winners
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.translation import batches_by_length
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
+from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
 
 WORLD = {
@@ -45,7 +47,7 @@ def with_scores(run: pmd.Run, folder: Path, bleu: dict[str, list[float]]) -> pmd
     for name in ("config.json", "metrics.jsonl"):
         (copy / name).write_bytes((run.path / name).read_bytes())
     scores = {m: {p: {"bleu": b} for p, b in zip(run.pairs, values, strict=True)} for m, values in bleu.items()}
-    (copy / "scores.json").write_text(json.dumps({"scores": scores}), encoding="utf-8")
+    write_json(copy / "scores.json", RunDir(copy).sealed({"scores": scores}))
     return pmd.Run(copy)
 
 

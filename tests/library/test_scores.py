@@ -22,6 +22,7 @@ from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.summary import finished_systems
 from pmd_lite.data.corpus import Corpus, write_corpus
 from pmd_lite.data.tokenizer import PAD
+from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.score_tables import score_table
@@ -32,6 +33,7 @@ from pmd_lite.methods import decides_by_bleu, get_method
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.run import Run
 from pmd_lite.training.dev import greedy_score
+from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
 
 # FLORES-200's languages (README of facebookresearch/flores), codes as there: a list that is independent of ours.
@@ -329,8 +331,7 @@ def test_a_comparison_goes_on_without_it(compared: Path, tmp_path: Path) -> None
         data = json.loads(file.read_text(encoding="utf-8"))
         for of in data["scores"].values():
             of["eng-kor"] |= {"bleu": None, "signature": None, "reason": "lost on the way"}
-        del data["sum"]
-        file.write_text(json.dumps(data), encoding="utf-8")
+        write_json(file, RunDir(file.parent).sealed(data))
     after = Comparison(tmp_path / "out")
     kept = after.systems["tau=5"]["differences"]
     group = "HRL" if "eng-kor" in system.runs[0].groups[1] else "LRL"
@@ -351,8 +352,7 @@ def test_statistics_of_a_tokenizer_that_is_missing_here_are_left_out(
     shutil.copytree(compared, tmp_path / "out")
     for file in (tmp_path / "out" / "runs").glob("*/scores.json"):
         data = json.loads(file.read_text(encoding="utf-8").replace("tok:13a", "tok:flores200"))
-        del data["sum"]
-        file.write_text(json.dumps(data), encoding="utf-8")
+        write_json(file, RunDir(file.parent).sealed(data))
     monkeypatch.setattr(
         "pmd_lite.comparing.summary.missing_scorers", lambda pairs, name: {pair: name for pair in pairs}
     )

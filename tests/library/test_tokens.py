@@ -475,7 +475,7 @@ def other(file: Path) -> None:
 
 
 def test_a_flipped_bit_of_the_cached_ids_is_noticed(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """The arrays have the right form, and training would see other words; older caches have no checksums."""
+    """The arrays have the right form, and training would see other words."""
     encode_corpus(corpus(), tokenizer, 1000, tmp_path)
     (file,) = tmp_path.glob("encoded-*/train.de-en.src.npy")
     file.write_bytes(file.read_bytes()[:-2] + bytes([file.read_bytes()[-2] ^ 1]) + file.read_bytes()[-1:])
@@ -484,7 +484,8 @@ def test_a_flipped_bit_of_the_cached_ids_is_noticed(tokenizer: Tokenizer, tmp_pa
     ):
         encode_corpus(corpus(), tokenizer, 1000, tmp_path)
     (file.parent / "sums.json").unlink()
-    encode_corpus(corpus(), tokenizer, 1000, tmp_path)
+    with pytest.raises(UserError, match=r"sums\.json is absent or damaged .* Delete .*; it is made again"):
+        encode_corpus(corpus(), tokenizer, 1000, tmp_path)
 
 
 @pytest.mark.parametrize(
