@@ -77,6 +77,9 @@ def table() -> dict[str, Callable[..., Path]]:
 def data(words: Sequence[str]) -> None:
     """Build the corpus that the words name, and describe it. Raises UserError, or SystemExit after help or a typo."""
     commands: dict[str, Callable[..., Any]] = {**table(), "show": show}
-    written = tyro.extras.subcommand_cli_from_dict(commands, prog=PROGRAM, description=ABOUT, args=list(words))
+    if words and words[0] in commands:  # then a typo is compared with the options of this corpus alone
+        written = tyro.cli(commands[words[0]], prog=f"{PROGRAM} {words[0]}", args=words[1:])
+    else:
+        written = tyro.extras.subcommand_cli_from_dict(commands, prog=PROGRAM, description=ABOUT, args=list(words))
     if written is not None:
         show(written)

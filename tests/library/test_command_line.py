@@ -218,7 +218,7 @@ def test_models_are_counted_from_1(place: Path, student: str, capsys: pytest.Cap
     [
         (["toy"], "--out"),
         (["atlantis", "--out", "x"], "Available subcommands: longtail, toy, hard, catalogs6"),
-        (["show"], "corpus"),
+        (["show"], "the directory. (required)"),
         (["longtail", "--scale", ".1", "--out", "x"], "--scale"),
         (["ted8", "--direktion", "o2m", "--out", "x"], "--direction {m2o,o2m}"),
     ],

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 import pmd_lite as pmd
 from pmd_lite.comparing.compare import compare
-from pmd_lite.config import preset
+from pmd_lite.config import TokenizerConfig, preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.disk import read_json, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
+from pmd_lite.training.opening import given_tokenizer
 from tests.conftest import TINY, stopped_at
 
 WORDS: dict[str, Any] = {**TINY, "show": "off", "score": False, "steps": 4}
@@ -109,3 +111,23 @@ def test_a_comparison_refuses_the_tokenizer_of_another_corpus(tmp_path: Path) ->
     with pytest.raises(UserError, match=r"tau=5 vocab_size=80: all methods of a comparison share one tokenizer"):
         compare("toy", ["tau=1", "tau=5 vocab_size=80"], **{**words, "out": tmp_path / "d"})
     assert not (tmp_path / "d").exists()
+
+
+def test_a_sentencepiece_model_of_ones_own(tiny_corpus: Corpus, tmp_path: Path) -> None:
+    """Its pieces are those that sentencepiece itself gives, behind them stand the tags; the text comes back."""
+    lines = [line for pair in tiny_corpus.pairs for row in tiny_corpus.train[pair] for line in row]
+    path = tmp_path / "mine.model"
+    SentencePieceTrainer.train(sentence_iterator=iter(lines), model_prefix=str(path.with_suffix("")), vocab_size=120,
+                               hard_vocab_limit=False, minloglevel=3)  # fmt: skip
+    theirs = SentencePieceProcessor(model_file=str(path))
+    ours = given_tokenizer(path, tiny_corpus.pairs, TokenizerConfig(kind="per-language", tags="released"))
+    src, trg = tiny_corpus.test["fra-eng"][0]
+    tag, *pieces, end = ours.encode_src(src, "fra-eng")
+    assert [ours.piece(i) for i in pieces] == theirs.encode(src, out_type=str)
+    assert (ours.piece(tag), ours.piece(end)) == ("__fra__", "</s>") and tag >= theirs.get_piece_size() > max(pieces)
+    assert ours.decode(ours.encode_trg(trg, "fra-eng")) == trg
+    ours.save(tmp_path / "saved")
+    assert given_tokenizer(tmp_path / "saved", (), TokenizerConfig()).fingerprint == ours.fingerprint
+    (tmp_path / "other.model").write_bytes(b"no model")
+    with pytest.raises(UserError, match=r"other\.model is not a sentencepiece model"):
+        given_tokenizer(tmp_path / "other.model", tiny_corpus.pairs, TokenizerConfig())
