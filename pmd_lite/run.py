@@ -260,7 +260,7 @@ class Run:
         for name, lines in (one for share in group.gathered(mine) for one in share if not group.rank):
             translation.write_lines(self.path / "translations" / f"{name}.txt", lines)
         used = engine if engine == "ours" or isinstance(model(0), Engine) else "ours"
-        about = {"beam": beam or self.config.train.beam, "engine": used, "tokenize": tokenize or self.tokenize}
+        about = dict[str, Any](beam=beam or self.config.train.beam, engine=used, tokenize=tokenize or self.tokenize)
         scores = {} if group.rank else self._score(corpus, split, about, names, metrics)
         group.barrier("process 0 of this run, which scores")
         return cast(Scores, group.gathered(scores)[0])
