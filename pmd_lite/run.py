@@ -199,7 +199,7 @@ class Run:
         """What `translate` translates with.
 
         ensemble: runs whose students translate together with all students of this run; this run alone: [run].
-        engine: "ctranslate2" is faster (see `CTranslate2`); where it cannot be used, ours translates, with a warning.
+        engine: "ctranslate2": see `CTranslate2`; where it cannot be used, ours translates, with a warning.
         """
         model = self.ensemble(*ensemble) if ensemble else self.model(student)
         return in_ctranslate2(model) if engine == "ctranslate2" else model

@@ -20,7 +20,8 @@ ABOUT = """Build a corpus directory, or describe one.
 These work without network: longtail, toy, hard (invented languages), catalogs6 (six real languages from installed
 packages), local (your own parallel files). These download: tatoeba6, tatoeba6-easy (everyday sentences), multi30k
 (captions), ted8, ted8-related (talks), wmt6 (five million sentence pairs), hub (a data set of the Hugging Face Hub,
-by its name), mtdata (whatever mtdata knows: OPUS, Statmt, Tatoeba, ...). And `show` describes a corpus directory.
+by its name), mtdata (whatever mtdata knows: OPUS, Statmt, Tatoeba, ...). taught makes a corpus of a corpus: a teacher
+such as NLLB writes the training targets. And `show` describes a corpus directory.
 data_scripts/README.md explains every name; `NAME --help` lists its options.
 """
 
@@ -60,7 +61,7 @@ def toy(
 
 def table() -> dict[str, Callable[..., Path]]:
     """Name of a corpus: what builds it."""
-    from pmd_corpora import catalogs6, hub, local, mtdata, multi30k, tatoeba6, ted8, wmt6
+    from pmd_corpora import catalogs6, hub, local, mtdata, multi30k, tatoeba6, taught, ted8, wmt6
     from pmd_corpora.toy.world import WORLDS
 
     return {
@@ -70,7 +71,7 @@ def table() -> dict[str, Callable[..., Path]]:
         "multi30k": multi30k.build,
         "ted8": ted8.build, "ted8-related": partial(ted8.build, which="related"),
         "wmt6": wmt6.build,
-        "local": local.build, "hub": hub.build, "mtdata": mtdata.build,
+        "local": local.build, "hub": hub.build, "mtdata": mtdata.build, "taught": taught.build,
     }  # fmt: skip
 
 

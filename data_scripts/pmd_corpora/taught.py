@@ -1,6 +1,6 @@
 """A corpus whose training targets a teacher wrote, such as NLLB or M2M-100: Kim and Rush's (2016) sequence-level KD.
 
-    python -m pmd_corpora.taught data/mine --teacher facebook/nllb-200-distilled-600M
+    python -m pmd_lite data taught data/mine --teacher facebook/nllb-200-distilled-600M
         --codes fr=fra_Latn en=eng_Latn --out data/taught
 
 The teacher is any translation model of transformers: a name on the hub or a directory. It translates every source of
@@ -12,21 +12,20 @@ from there; you may delete it afterwards.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-import torch
+from tyro.conf import Positional
 
 from pmd_corpora.attribution import write_with_attribution
-from pmd_corpora.terminal import terminal
+from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.data.reading import SPLITS
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.errors import UserError, reason
-from pmd_lite.exchange.huggingface import optional
 
 
 class Teacher:
@@ -34,6 +33,10 @@ class Teacher:
 
     def __init__(self, name: str, codes: Mapping[str, str], beam: int):
         """codes: the teacher's name of every language. Raises UserError if it cannot be loaded or lacks one of them."""
+        import torch
+
+        from pmd_lite.exchange.huggingface import optional
+
         transformers = optional("transformers")
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name)
@@ -59,7 +62,6 @@ class Teacher:
                             f"--codes {language}=...")  # fmt: skip
         return int(found)
 
-    @torch.inference_mode()
     def translate(self, texts: Sequence[str], pair: str) -> list[str]:
         """Translations of sentences of one pair, each on one line."""
         src, trg = split_pair(pair)
@@ -76,23 +78,28 @@ class Teacher:
 
 
 def build(
-    out: Path, corpus: Path, *, teacher: str, codes: Mapping[str, str] | None = None, beam: int = 4, batch: int = 32,
+    out: Path, corpus: Positional[Path], *, teacher: str, codes: Sequence[str] = (), beam: int = 4, batch: int = 32,
     overwrite: bool = False,
 ) -> Path:  # fmt: skip
-    """Write the corpus `out`, whose training targets the teacher translated, and return it.
+    """A corpus whose training targets a teacher wrote, such as NLLB or M2M-100. Returns `out`.
 
     Args:
+        out: the directory to write.
         corpus: directory of a corpus.
-        teacher: a name on the hub, or a directory that save_pretrained wrote.
-        codes: the teacher's name of each language, such as {"fr": "fra_Latn"} for NLLB; by default its own name.
+        teacher: a name on the Hub, or a directory that save_pretrained wrote.
+        codes: the teacher's names of languages, such as fr=fra_Latn en=eng_Latn; by default the corpus's own.
+        beam: beam width of the teacher.
         batch: sentences that are translated at a time.
+        overwrite: replace another corpus in `out`.
 
-    Raises UserError if the corpus is unsound, or if the teacher cannot be loaded or lacks a language.
+    Raises:
+        UserError: the corpus is unsound, the teacher cannot be loaded or lacks a language.
     """
     given, out = load_corpus(corpus), Path(out).expanduser()
-    if unknown := sorted(set(codes or {}) - set(given.languages)):
+    given_names = dict(word.partition("=")[::2] for word in codes)
+    if unknown := sorted(set(given_names) - set(given.languages)):
         raise UserError(f"codes for {', '.join(unknown)}, but the corpus has {', '.join(given.languages)}")
-    names = {language: (codes or {}).get(language, language) for language in given.languages}
+    names = {language: given_names.get(language, language) for language in given.languages}
     machine = Teacher(teacher, names, beam)
     about = sha256(repr([teacher, sorted(names.items()), beam, given.fingerprint]).encode()).hexdigest()[:12]
     work, texts, empty = out.with_name(f"{out.name}.work") / about, {}, 0
@@ -128,26 +135,7 @@ def _translated(machine: Teacher, sources: Sequence[str], pair: str, file: Path,
     return [line for _, line in sorted(zip(order, lines, strict=True))]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, or 2 after a UserError, printed as one line on stderr."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="taught", description=__doc__, formatter_class=raw)
-    parser.add_argument("corpus", type=Path, help="directory of a corpus")
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
-    parser.add_argument("--teacher", required=True, help="a name on the hub or a directory")
-    parser.add_argument("--codes", nargs="+", default=[], metavar="LANGUAGE=CODE", help="its names of the languages")
-    parser.add_argument("--beam", type=int, default=4, help="beam width of the teacher (default 4)")
-    parser.add_argument("--batch", type=int, default=32, help="sentences at a time (default 32)")
-    parser.add_argument("--overwrite", action="store_true", help="replace another corpus in the directory")
-    args = vars(parser.parse_args(argv))
-    codes = dict(word.partition("=")[::2] for word in args.pop("codes"))
-    try:
-        print(build(args.pop("out"), args.pop("corpus"), codes=codes, **args))
-    except UserError as error:
-        print(f"taught: {error}", file=sys.stderr)
-        return 2
-    return 0
-
+main = partial(script, "taught", build)
 
 if __name__ == "__main__":
     with terminal():

@@ -41,7 +41,7 @@ def translate(
         beam: beam width; 1 is greedy.
         ensemble: runs whose students translate together with all students of this run, by their mean probability; name
             this run again to take its own students alone.
-        engine: ours, or ctranslate2, which is faster and sometimes finds another translation (requirements-export.txt).
+        engine: ours, or ctranslate2, which sometimes finds another translation (extra `export`).
     """
     from pmd_lite.data.tokenizer import UNK
     from pmd_lite.run import Run
