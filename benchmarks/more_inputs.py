@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import json
 import random
 import shutil
 import zipfile
@@ -135,7 +137,8 @@ def _taught(folder: Path, run: Run, encoded: EncodedCorpus) -> list[torch.Tensor
 def texts(place: Place, here: Path, chance: random.Random) -> None:
     """A file of parallel text that is damaged. A packed one has checksums: it is refused, or gives the same corpus."""
     from_here = place.prepared("texts", lambda out: _texts(place, out))
-    names = ["all.fra-eng.tsv", "all.fra-eng.tsv.gz", "all.fra-eng.tmx", "all.fra-eng.tmx.gz", "fra-eng.txt.zip"]
+    names = ["all.fra-eng.tsv", "all.fra-eng.tsv.gz", "all.fra-eng.tmx", "all.fra-eng.tmx.gz", "fra-eng.txt.zip",
+             "all.fra-eng.csv", "all.fra-eng.jsonl", "scored.fra-eng.tsv"]  # fmt: skip
     name = chance.choice(names)
     file = Path(shutil.copy(from_here / name, here / name))
     packed = name.endswith(("gz", "zip"))
@@ -146,7 +149,8 @@ def texts(place: Place, here: Path, chance: random.Random) -> None:
     else:
         chance.choice(SHOTS)(file, chance)
     with redirect_stderr(io.StringIO()):
-        local.build(here / "c", file, valid=8, test=8)
+        scored: dict[str, Any] = {"score_column": "1", "min_score": 0.5} if "scored" in name else {}
+        local.build(here / "c", file, valid=8, test=8, **scored)
     if packed and load_corpus(here / "c").fingerprint != load_corpus(from_here / "whole").fingerprint:
         raise Silent(f"another text after a change of {name}")
 
@@ -156,6 +160,12 @@ def _texts(place: Place, out: Path) -> None:
     rows = [*place.corpus.train["fra-eng"], *place.corpus.valid["fra-eng"], *place.corpus.test["fra-eng"]]
     plain = "".join(f"{src}\t{trg}\n" for src, trg in rows)
     (out / "all.fra-eng.tsv").write_text(plain, encoding="utf-8")
+    with (out / "all.fra-eng.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([("fra", "eng"), *rows])
+    lines = [json.dumps({"translation": {"fra": src, "eng": trg}}) for src, trg in rows]
+    (out / "all.fra-eng.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    scores = "".join(f"{1 - i % 3 / 4}\t{src}\t{trg}\n" for i, (src, trg) in enumerate(rows))
+    (out / "scored.fra-eng.tsv").write_text(scores, encoding="utf-8")
     units = "".join(f'<tu><tuv xml:lang="fra"><seg>{src}</seg></tuv>\n<tuv xml:lang="eng"><seg>{trg}</seg></tuv></tu>\n'
                     for src, trg in rows)  # fmt: skip
     (out / "all.fra-eng.tmx").write_text(
