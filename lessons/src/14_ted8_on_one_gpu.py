@@ -444,7 +444,7 @@ l14.figures.reach_of_fp16(
 from pmd_lite.reports.dashboard import dashboard, watch
 from pmd_lite.run import Run
 
-dashboard(Run(Path("results") / "runs" / "real-text-bi-pmd"))
+dashboard(Run(Path("results") / "logs" / "real-text-bi-pmd"))
 
 # %% [markdown]
 # **What to notice.** Which pairs stop falling, and after how many updates? Which weights move, and why do these stand still? In a

@@ -30,7 +30,7 @@ def test_closeness_by_hand(tmp_path: Path) -> None:
     ((_, *close, parrots),) = Translated.load(file).closeness().rows
     assert close == pytest.approx([100] * 5 + [50]) and parrots == 3
     file.write_text("{}", encoding="utf-8")
-    with pytest.raises(UserError, match="own_sentences"):
+    with pytest.raises(UserError, match="it lacks"):
         Translated.load(file)
 
 
