@@ -379,7 +379,7 @@ FRENCH, ENGLISH = "La séance est levée.", "The sitting is closed."
         ("de", "The commission has not replied to that.", "Die Kommission hat darauf nicht geantwortet.", "language"),
         ("de", "Das ist nicht die Antwort.", "Das war nicht die ganze Antwort.", "language"),
         ("tr", "Görüşmeler yarın başlıyor.", "Talks start tomorrow.", "kept"),
-        ("et", "See on hea mõte.", "That is a good idea.", "kept"),
+        ("et", "See on hea väike mõte.", "That is a good small idea.", "kept"),
         ("fr", "Nicolas Sarkozy, Paris", "Nicolas Sarkozy in Paris", "kept"),
         ("zh", "中国的首都是北京。", "The capital of China is Beijing.", "kept"),
         ("zh", "中国的 WTO 代表团", "China's delegation to the WTO", "kept"),
