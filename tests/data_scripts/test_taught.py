@@ -32,7 +32,8 @@ def place(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "vocab.json").write_text(json.dumps({name: i for i, name in enumerate(names)}), encoding="utf-8")
     tokenizer = transformers.M2M100Tokenizer(str(folder / "vocab.json"), str(folder / "pieces.spm"))
     config = transformers.M2M100Config(
-        vocab_size=1 + max(len(tokenizer), *map(tokenizer.get_lang_id, CODES.values())), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        vocab_size=1 + max(len(tokenizer), *map(tokenizer.get_lang_id, CODES.values())),
+        d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
     )  # fmt: skip
     torch.manual_seed(0)
