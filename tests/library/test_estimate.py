@@ -49,7 +49,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "taught all the time": ("bi-pmd", {"start": 0.4}),
     "searches": ("auto-pmd", {}),
     "searches that end early": ("auto-pmd", {"update_every": 7, "step_size": "early_stop", "start": 0.2}),
-    "searches by chrf": ("auto-pmd", {"decide_by": "chrf", "teacher": "ensemble"}),
+    "one search by chrf": ("auto-pmd", {"decide_by": "chrf", "teacher": "ensemble", "update_every": 20}),
     "no rollback": ("auto-pmd", {"fidelity": "released", "start": 0.0, "accumulate": 2}),
     "gradients": ("multidds-s", {}),
     "uncertainty": ("multiuat", {}),
