@@ -192,7 +192,7 @@ def test_the_command_line_imports_and_trains(
     assert arguments.main(words) == 2
     assert "exists" in capsys.readouterr().err
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(arguments.api, "train", lambda *args, **kwargs: asked.update(kwargs) or stop())
+    monkeypatch.setattr("pmd_lite.api.train", lambda *args, **kwargs: asked.update(kwargs) or stop())
     assert arguments.main(["train", "--init", str(out), "--dropout", "0.3"]) == 2
     assert asked["init"] == out
     monkeypatch.undo()

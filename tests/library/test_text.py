@@ -27,7 +27,7 @@ CUTS_AT_ALL_LINE_ENDS = {"pmd_lite/evaluation/translation.py", "pmd_lite/evaluat
                          "data_scripts/pmd_corpora/catalog_sources.py"}  # fmt: skip
 
 
-NOT_FILES = (".archive", ".hub", "build_opener(*handlers)")  # what opens members, remote files, addresses
+NOT_FILES = (".archive", "hub", "build_opener(*handlers)")  # what opens members, remote files, addresses
 
 
 def sources() -> dict[str, str]:

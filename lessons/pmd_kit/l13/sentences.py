@@ -16,6 +16,7 @@ from sacrebleu import CHRF
 
 from pmd_lite.disk import read_json
 from pmd_lite.evaluation.tables import Cell, Table
+from pmd_lite.evaluation.translation import read_translations
 from pmd_lite.run import Run
 
 PARROT = "(a sentence of the corpus)"
@@ -129,7 +130,7 @@ def corpus_sentences(run: Run, pair: str, number: int = 4) -> Table:
     Raises UserError when the run has no translations.
     """
     folder = run.path / "translations"
-    texts = [(folder / f"test.{side}.{pair}.txt").read_text(encoding="utf-8").splitlines() for side in ("src", "ref")]
+    texts = [read_translations(folder / f"test.{side}.{pair}.txt") for side in ("src", "ref")]
     found = [run.translations(pair, student) for student in range(len(run.labels))]
     rows = [list(row) for row in islice(zip(*texts, *found, strict=True), number)]
     return Table(["source", "reference", *run.labels], rows, caption=f"{pair}, test sentences of {run.corpus['name']}")
