@@ -58,10 +58,10 @@ def tells_what_it_translates(job: dict[str, Any], corpus_options: dict[str, Any]
     """Like the launcher's own function; OUT.N.translates gets the pairs of the sets that rank N translates."""
     place, translate = Path(job["out"]), Run.translate
 
-    def told(self: Run, sentences: Any, pair: str, *args: Any) -> list[str]:
+    def told(self: Run, sentences: Any, pair: str, **words: Any) -> list[str]:
         with place.with_suffix(f".{current().rank}.translates").open("a", encoding="utf-8") as file:
             file.write(f"{pair}\n")
-        return translate(self, sentences, pair, *args)
+        return translate(self, sentences, pair, **words)
 
     Run.translate = told  # type: ignore[assignment, method-assign]
     return heard(job, corpus_options, threads)
