@@ -449,8 +449,15 @@ dashboard(Run(Path("results") / "logs" / "real-text-bi-pmd"))
 # %% [markdown]
 # **What to notice.** Which pairs stop falling, and after how many updates? Which weights move, and why do these stand still? In a
 # long run, these signs should worry you: a loss that jumps, a pair that stands still while others fall, weights that reach 0 or 1
-# at once, tokens per second that sink (another user on the card), skips that do not stop. Now the dry run of one minute, without
-# its times, which differ on every machine:
+# at once, tokens per second that sink (another user on the card), skips that do not stop.
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The small pairs flatten first, and the large ones still fall slowly at the end. The weights are those of Bi-PMD:
+# one number for all pairs, from three tenths of the run on.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# Now the dry run of one minute, without its times, which differ on every machine:
 
 # %%
 dashboard(run, times=False)
@@ -464,9 +471,7 @@ dashboard(run, times=False)
 # kernel you see only the figure above.)
 #
 # <!-- BEGIN ANSWER -->
-# **Our answer.** Stored log: the small pairs flatten first, and the large ones still fall slowly at the end. The weights are
-# those of Bi-PMD, one number for all pairs from three tenths of the run on. Dry run: expect no, or hardly. All students know
-# equally little, so no pair asks for a teacher more than another.
+# **Our answer.** Expect no, or hardly. All students know equally little, so no pair asks for a teacher more than another.
 # <!-- END ANSWER -->
 
 # %% tags=["widget"]

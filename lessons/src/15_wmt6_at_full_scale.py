@@ -403,7 +403,15 @@ print(weights.reading("tr-en", "fr-en"))
 
 # %% [markdown]
 # **What to notice.** Do the moves become smaller towards the end? Does the small pair end higher than the large one, as in the
-# paper? For which student? Now the same figure for our dry run:
+# paper? For which student?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** The moves become smaller, because $\mu$ does. The printed lines say where each student ends: in both the small
+# pair is higher, as in the paper.
+# <!-- END ANSWER -->
+
+# %% [markdown]
+# Now the same figure for our dry run:
 
 # %%
 l15.figures.weights_of(run, ["fr-en", "tr-en"])

@@ -10,10 +10,16 @@ from torch.optim import Optimizer
 
 def _bare(method: Callable[..., Any]) -> Any:
     """The method without its wrappers."""
-    return inspect.unwrap(method)
+    plain = inspect.unwrap(method)
+
+    def bare(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return plain(self, *args, **kwargs)
+
+    bare.__doc__ = "As in PyTorch."
+    return bare
 
 
-class _Bare(Optimizer):
+class Uncompiled(Optimizer):
     """PyTorch wraps five methods so that `torch.compile` recognises them. We never compile an optimizer.
 
     The first call of a wrapped method imports the whole compiler, which takes nearly as long as all other imports of a
@@ -26,13 +32,13 @@ class _Bare(Optimizer):
     load_state_dict = _bare(Optimizer.load_state_dict)
 
 
-class Adam(_Bare, torch.optim.Adam):
+class Adam(Uncompiled, torch.optim.Adam):
     """torch.optim.Adam."""
 
     step = torch.no_grad()(_bare(torch.optim.Adam.step))
 
 
-class AdamW(_Bare, torch.optim.AdamW):
+class AdamW(Uncompiled, torch.optim.AdamW):
     """torch.optim.AdamW."""
 
     step = torch.no_grad()(_bare(torch.optim.AdamW.step))

@@ -274,7 +274,8 @@ def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_pat
     with pytest.raises(UserError, match=r"holds another run: config\.optim\.lr differ"):
         train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
     about = tmp_path / "r" / "config.json"  # as if a GPU had trained it
-    about.write_text(about.read_text(encoding="utf-8").replace('"fp32"', '"fp16"'), encoding="utf-8")
+    text = about.read_text(encoding="utf-8").replace('"precision": "fp32"', '"precision": "fp16"')
+    about.write_text(text, encoding="utf-8")
     about.write_text(about.read_text(encoding="utf-8").replace('"device": "auto"', '"device": "mps"'), encoding="utf-8")
     elsewhere = preset("toy", **{**TINY, "precision": "fp16", "device": "mps"})
     run = train(tiny_corpus, "tau=1", elsewhere, out=tmp_path / "r", show="off", score=False)
