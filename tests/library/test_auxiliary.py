@@ -306,7 +306,7 @@ def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_pat
 @pytest.mark.slow
 def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_path: Path) -> None:
     few = train(tiny_corpus.only(tiny_corpus.pairs[:2]), "tau=1", tmp_path / "few")
-    with pytest.raises(UserError, match="this tokenizer does not know"):
+    with pytest.raises(UserError, match="the given tokenizer does not know"):
         train(tiny_corpus, "tau=1", tmp_path / "run", tokenizer=few.path / "tokenizer")
     whole = train(tiny_corpus, "tau=1", tmp_path / "whole")
     one = train(tiny_corpus.only(tiny_corpus.pairs[:1]), "tau=1", tmp_path / "one", tokenizer=whole.path / "tokenizer")

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from pmd_lite import errors
 from pmd_lite.api import train
-from pmd_lite.cli import arguments, commands
+from pmd_lite.cli import commands
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
@@ -148,7 +148,7 @@ def test_a_rank_left_over_does_not_silence_the_launcher(
 ) -> None:
     """--processes starts ranks of its own, and the process that started them prints the table."""
     run = train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "steps": 2}), out=tmp_path / "r", show="off")
-    monkeypatch.setattr(arguments, "launch", lambda *args, **words: run)
+    monkeypatch.setattr("pmd_lite.processes.launch", lambda *args, **words: run)
     monkeypatch.setattr(commands, "draw", lambda *runs: None)
     monkeypatch.setenv("RANK", "1")
     assert main(["train", "-c", "toy", "-m", "tau=1", "--processes", "2", "--out", str(run.path)]) == 0
