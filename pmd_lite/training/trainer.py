@@ -234,8 +234,12 @@ class Trainer(Algorithm1):
             "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
             "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(), "cost": self.cost.state_dict(),
             "students": [student.state_dict() for student in self.students],
-            "precision": [self.device.type, asdict(self.students[0].learner.precision)],
+            "precision": [self.device.type, asdict(self.students[0].learner.precision)], "machine": self._machine(),
         }  # fmt: skip
+
+    def _machine(self) -> str:
+        """What decides the last digits of every number, besides the precision."""
+        return f"cpu (threads: {torch.get_num_threads()})" if self.device.type == "cpu" else self.device.type
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -256,6 +260,11 @@ class Trainer(Algorithm1):
                 student.learner.use(Precision(**chosen))
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
+        if (before := state.get("machine", self._machine())) != self._machine():
+            moved = (
+                f"trained on {before} so far, now on {self._machine()}: the last digits of its numbers will be others"
+            )
+            self.notes = (*self.notes, moved)
         self.distiller.load_state_dict(state["distiller"])
         self.cost.load_state_dict(state["cost"])
         self.clock = self.clock.at(state["step"])

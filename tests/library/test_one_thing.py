@@ -160,6 +160,20 @@ def test_runs_end_in_the_same_bits(run: Path, tiny_corpus: Corpus, tmp_path: Pat
     assert [e["dev_loss"] for e in again.evaluations()] == [e["dev_loss"] for e in whole.evaluations()]
 
 
+def test_another_number_of_threads_is_said(
+    run: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes the order of sums, so the run ends in other last digits."""
+    with stopped_at(6):
+        train(tiny_corpus, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
+    assert "threads" not in capsys.readouterr().out
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads + 1)
+    train(tiny_corpus, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
+    said = f"trained on cpu (threads: {threads}) so far, now on cpu (threads: {threads + 1}): the last digits"
+    assert said in capsys.readouterr().out
+
+
 def test_best_weights_newer_than_the_checkpoint_are_no_fault(run: Path, tiny_corpus: Corpus, tmp_path: Path) -> None:
     """As a kill leaves them between their own file and the checkpoint of the same evaluation."""
     later = Path(shutil.copytree(run, tmp_path / "later"))
