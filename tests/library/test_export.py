@@ -426,9 +426,13 @@ def test_scores_say_which_engine_translated(
 @pytest.fixture(scope="module")
 def marian_run(imported: Imported, three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that started from an opus-mt: two sentencepiece models, one for each side."""
-    out, words = tmp_path_factory.mktemp("marian") / "run", {"steps": 12, "tokens": 400, "eval_every": 6, "lr": 1e-3}
-    return train(three_pairs, "tau=1", "toy", out=out, init=imported.path, show="off", score=False, beam=2, warmup=4,
-                 max_len=80, **words)  # fmt: skip
+    out, words = tmp_path_factory.mktemp("marian") / "run", {"steps": 60, "tokens": 400, "eval_every": 30, "lr": 5e-3}
+    run = train(three_pairs, "tau=1", "toy", out=out, init=imported.path, show="off", score=False, beam=2, warmup=4,
+                max_len=80, **words)  # fmt: skip
+    weights = run.model().state_dict()
+    weights["output_bias"][EOS] -= 3  # so few updates teach it to say nothing
+    run.dir.save_best(0, weights, run.finished["step"])
+    return run
 
 
 def test_a_run_that_started_from_an_opus_mt_goes_back(
@@ -451,7 +455,8 @@ def test_a_run_that_started_from_an_opus_mt_goes_back(
             expected = model(batch["input_ids"], trg_in)
             torch.testing.assert_close(marian(**batch, decoder_input_ids=trg_in).logits, expected, atol=1e-4, rtol=1e-5)
         found = run.translate(texts, pair)
-        assert translate(texts, pair) == found
+        theirs = translate(texts, pair)  # a translation without end is cut at another length
+        assert all(a[:20] == b[:20] for a, b in zip(theirs, found, strict=True)) and all(found)
     assert shape_of(from_huggingface(folder)) == shape_of(model)
 
 
