@@ -7,7 +7,7 @@ whose relatives never become good enough are ours.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,9 +51,7 @@ def relatives_competence(
     """How well the model has learnt the high-resource pairs that each pair resembles.
 
     Args:
-        competence: c, [pair].
-        similarity: [pair, pair].
-        high: indices of the high-resource pairs.
+        competence: c, [pair]. similarity: [pair, pair]. high: indices of the high-resource pairs.
         rule: max: c of the most similar one (the first in `high` on a tie). avg: mean of c weighted by similarity; the
             plain mean for a pair that resembles none of them (ours).
     Returns: [pair].
@@ -73,6 +71,7 @@ class CCLMSampler(BaseSampler):
     """
 
     by_total = "how long pairs wait in ccl-m"
+    saved = ("p", "active")
 
     def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
@@ -112,11 +111,3 @@ class CCLMSampler(BaseSampler):
         self._p = torch.softmax((losses - self._bilingual).masked_fill(~self._active, -math.inf), dim=0)
         return [{"event": "ccl-m", "step": clock.step, "student": student, "competence": c.tolist(),
                  "active": self._active.tolist()}]  # fmt: skip
-
-    def state_dict(self) -> dict[str, Any]:
-        """The probabilities, and which pairs are active."""
-        return {"p": self._p.clone(), "active": self._active.clone()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self._p, self._active = state["p"].clone(), state["active"].clone()

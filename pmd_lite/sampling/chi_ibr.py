@@ -6,7 +6,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,6 +72,8 @@ class ChiIBRSampler(BaseSampler):
     of the epoch.
     """
 
+    saved = ("p", "losses", "running", "counts")
+
     def __init__(self, sizes: Sequence[int], baselines: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; baselines: b, [pair] label-smoothed nats per token of a tau = 1 run.
 
@@ -131,16 +132,3 @@ class ChiIBRSampler(BaseSampler):
                 self._losses[pair] = mean / (1 - (1 - self.config.chi_ema) ** count)
         self._running.zero_()
         self._counts.zero_()
-
-    def state_dict(self) -> dict[str, Any]:
-        """q, the last known losses, and this epoch's running means."""
-        return {
-            "p": self._p.clone(), "losses": self._losses.clone(),
-            "running": self._running.detach().cpu().clone(), "counts": self._counts.detach().cpu().clone(),
-        }  # fmt: skip
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self._p, self._losses = state["p"].clone(), state["losses"].clone()
-        self._running = state["running"].clone()
-        self._counts = torch.as_tensor(state["counts"], dtype=torch.float32).clone()  # older checkpoints hold a list
