@@ -26,7 +26,7 @@ from pmd_lite.planning.counting import Work, assumed_resources, count, drawn_sha
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.training.distributed import divided
-from pmd_lite.training.progress import describe_passes
+from pmd_lite.training.progress import describe_passes, duration
 from pmd_lite.training.snapshot import preserved_rng
 
 TRIALS = 3
@@ -93,15 +93,15 @@ class Estimate:
     def table(self) -> Table:
         """Hours of each part, speed, memory and disk."""
         said, total, work, clock = self._said(), self.total_hours, self.work, self.work.clock
-        rows = [[part, duration(hours), f"{100 * hours / total:.0f} %", said[part]]
+        rows = [[part, duration(3600 * hours), f"{100 * hours / total:.0f} %", said[part]]
                 for part, hours in self.hours.items() if hours]  # fmt: skip
         epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
-        rows.append(["total", duration(total), "100 %", epochs])
+        rows.append(["total", duration(3600 * total), "100 %", epochs])
         if self.processes > 1:
             what = "at best: equal shares, and no time for messages"
             if self.config.train.turns != "together":
                 what += f" (each sends {amount(self.sent)} in an update)"
-            rows.append([f"with {self.processes} processes", duration(self.best_hours), "", what])
+            rows.append([f"with {self.processes} processes", duration(3600 * self.best_hours), "", what])
         rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
@@ -253,15 +253,6 @@ def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[st
     if work.efforts["translation"].sentences:
         notes.append("length of the translations: taken as that of the references")
     return notes + ["auxiliary runs: taken to be as fast as this one"] * bool(work.helpers)
-
-
-def duration(hours: float) -> str:
-    """Hours in a readable unit."""
-    if hours < 1 / 60:
-        return f"{3600 * hours:.1f} s"
-    if hours < 1:
-        return f"{60 * hours:.1f} min"
-    return f"{hours:.1f} h" if hours < 48 else f"{hours:,.0f} h ({hours / 24:,.1f} days)"
 
 
 def amount(size: float) -> str:

@@ -41,12 +41,7 @@ def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float],
 
 def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, Any]:
     """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
-
-    def value(line: Mapping[str, Any]) -> float:
-        by: Best = rule if "dev_tokens" in line else "mean"  # an older run had no choice
-        return kept_by([line["dev_loss"], line["dev_smoothed"]], line.get("dev_tokens", ()), by)
-
-    return min(lines, key=value)
+    return min(lines, key=lambda line: kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule))
 
 
 def dev_losses(

@@ -93,8 +93,11 @@ class RunDir:
 
     @property
     def config(self) -> dict[str, Any]:
-        """config.json. Raises UserError when it is absent or damaged."""
+        """config.json. Raises UserError when it is absent, damaged, or of another version."""
         written = read_json(path := self.path / "config.json", _CONFIG)
+        if written.get("format") != FORMAT:
+            raise UserError(f"{self.path} was begun by another version of pmd_lite, in which an epoch, a pair's share "
+                            "of the data and weight decay meant something else. Choose another directory")  # fmt: skip
         pairs = written["corpus"]["pairs"]
         try:
             for pair in pairs:  # they become names of files

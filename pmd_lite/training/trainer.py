@@ -253,17 +253,15 @@ class Trainer(Algorithm1):
             self.rundir.truncate_metrics(0)
             return
         models, state = loaded
-        device, chosen = state.get("precision", ("", {}))
+        device, chosen = state["precision"]
         for student, weights, saved in zip(self.students, models, state["students"], strict=True):
             # precision="auto" chooses by timing. On the same kind of device, the old choice keeps the bits the same.
             if device == self.device.type:
                 student.learner.use(Precision(**chosen))
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
-        if (before := state.get("machine", self._machine())) != self._machine():
-            moved = (
-                f"trained on {before} so far, now on {self._machine()}: the last digits of its numbers will be others"
-            )
+        if (before := state["machine"]) != (now := self._machine()):
+            moved = f"trained on {before} so far, now on {now}: the last digits of its numbers will be others"
             self.notes = (*self.notes, moved)
         self.distiller.load_state_dict(state["distiller"])
         self.cost.load_state_dict(state["cost"])
