@@ -13,13 +13,11 @@ A run is one thing: a checkpoint holds the checksums of all that belongs to it (
 another run, student, seed or step.
 """
 
-import errno
 import functools
 import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from pmd_lite.config import Config
@@ -66,18 +65,6 @@ def caution(stored: Mapping[str, Any]) -> str:
     """A sentence for captions of results from an older version, whose numbers had another meaning; otherwise ""."""
     old = ". These runs were made by an older version; docs/methods.md says what was wrong then"
     return "" if stored.get("format", 1) == FORMAT else old
-
-
-def _lock(descriptor: int) -> None:
-    """Lock an open file for this process or raise OSError at once. Windows has only msvcrt, the others only fcntl."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class RunDir:
@@ -134,16 +121,12 @@ class RunDir:
             self.path.mkdir(parents=True, exist_ok=True)
             if (lock := self.path / ".lock").exists() and not lock.is_file():  # a pipe would wait for ever
                 raise UserError(f"{lock} is not a file. Remove it")
-            file = open(lock, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
-        with file:
-            with explained(self.path):
-                try:
-                    _lock(file.fileno())
-                except OSError as error:
-                    if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):  # the codes for "locked"
-                        raise
-                    raise UserError(f"{self.path}: another process is training in this directory; wait for it, or "
-                                    "choose another out directory") from None  # fmt: skip
+            try:
+                held = FileLock(lock, timeout=0).acquire()
+            except Timeout:
+                raise UserError(f"{self.path}: another process is training in this directory; wait for it, or choose "
+                                "another out directory") from None  # fmt: skip
+        with held:
             yield
 
     @property

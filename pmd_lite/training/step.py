@@ -156,11 +156,6 @@ class Algorithm1:
             if group.rank != i:
                 student.learner.load_state_dict(state)
 
-    @property
-    def parameters(self) -> int:
-        """Parameters of one student."""
-        return sum(p.numel() for p in self.students[0].learner.model.parameters())
-
     def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
         """[pair] BLEU of a model's greedy translations of the dev set, float64, and the number of tokens computed."""
         return greedy_score(model, self.encoded, self.config, group=self.group)
