@@ -9,7 +9,6 @@ from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
 from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
 
 FADE_FROM = 2.0
@@ -31,29 +30,14 @@ class MultiDistill(BaseDistiller):
     ):  # fmt: skip
         """
         Args:
-            teachers: one for each pair, not trained here; their sizes may differ from the students'.
+            teachers: one for each pair, with the students' tokenizer, not trained here; their sizes may differ.
             scores: [pair] A*, how good each teacher is on dev: BLEU, or nats per token when md_criterion is "loss".
             cache: the teachers' predictions on the training data; with None the teachers run at every step.
-        Raises: UserError unless every pair has a teacher and a score, all with the students' vocabulary.
         """
         super().__init__(students, n_pairs, config)
         self.bilingual, self.settings, self.cache = list(teachers), settings, cache
-        if len(self.bilingual) != n_pairs or scores.shape != (n_pairs,):
-            raise UserError(f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
-                            f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one teacher for each "
-                            "pair")  # fmt: skip
-        self._check_vocabulary()
         self.scores = scores.double()
         self.alpha.fill_(settings.md_weight)
-
-    def _check_vocabulary(self) -> None:
-        """Raises UserError when a teacher's ids and a student's ids cannot mean the same tokens."""
-        own = {size for model in self.students if (size := getattr(model, "vocab_size", None)) is not None}
-        for pair, teacher in enumerate(self.bilingual):
-            size = getattr(teacher, "vocab_size", None)
-            if size is not None and own - {size}:
-                raise UserError(f"the teacher of pair {pair} has a vocabulary of {size} tokens, the student of "
-                                f"{min(own - {size})}: train both with the same tokenizer")  # fmt: skip
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
         """The pair's bilingual model; none when its predictions are read from the cache."""

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.disk import check_seal, new_directory, refused, remove, seal
+from pmd_lite.disk import check_seal, new_directory, remove, seal
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
-from pmd_lite.errors import UserError, reason
+from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Scratch
 from pmd_lite.model.mode import in_mode
 
@@ -123,10 +123,11 @@ class TopKCache:
                     np.save(_file(part, pair, k, "logits"), best_logits)
                 seal(part)
         check_seal(folder)
-        lengths = [split.trg.lengths for split in splits]
-        ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
-        logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]
-        return cls(ids, logits, lengths)
+        ids, logits = (
+            [_open(_file(folder, pair, k, what), split.trg_tokens) for pair, split in enumerate(splits)]
+            for what in ("ids", "logits")
+        )
+        return cls(ids, logits, [split.trg.lengths for split in splits])
 
     def read(self, batch: Batch) -> TopK:
         """The predictions for the batch's target tokens by the teacher of its pair, on the batch's device."""
@@ -168,15 +169,10 @@ def _file(folder: Path, pair: int, k: int, what: str) -> Path:
     return folder / f"pair{pair}.top{k}.{what}.npy"
 
 
-def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArray[Any]:
-    """One file of the cache, memory-mapped, [tokens, k]."""
-    path = _file(folder, pair, k, what)
-    try:
-        values = np.asarray(np.load(path, mmap_mode="r"))
-        if values.ndim != 2 or len(values) != tokens:
-            raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
-    except (OSError, ValueError, EOFError) as error:
-        what = f"{path}: the teachers' predictions are damaged, or were made for another k or other data"
-        what = f"{what} ({reason(error)}). Delete {folder}; it is made again."
-        raise UserError(refused(path, error) or what) from None
+def _open(path: Path, tokens: int) -> npt.NDArray[Any]:
+    """One file of a cache whose seal is whole, memory-mapped, [tokens, k]."""
+    values = np.asarray(np.load(path, mmap_mode="r") if path.exists() else ())
+    if len(values) != tokens:
+        what = f"{path}: the teachers' predictions were made for another k or other data"
+        raise UserError(f"{what}. Delete {path.parent}; it is made again.")
     return values

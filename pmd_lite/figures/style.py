@@ -7,6 +7,7 @@ run widget callbacks in a second thread. The same data give the same bytes, so a
 import base64
 import html
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -198,18 +199,15 @@ def place_labels(
     for name, point in zip(names, points, strict=True):
         x, y = on_paper(point)
         long = _text_width(name)
-        best: tuple[float, tuple[int, int], float, Box] | None = None
-        for gap in GAPS:
-            for right, up in SIDES:
-                left = x + right * gap + (right - 1) / 2 * long
-                low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
-                box = (left, low, left + long, low + LINE_HEIGHT)
-                outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
-                cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
-                if best is None or cost < best[0]:
-                    best = (cost, (right, up), gap, box)
-        assert best is not None
-        _, (right, up), gap, box = best
+        places: list[tuple[float, float, int, int, Box]] = []
+        for gap, (right, up) in itertools.product(GAPS, SIDES):
+            left = x + right * gap + (right - 1) / 2 * long
+            low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
+            box = (left, low, left + long, low + LINE_HEIGHT)
+            outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
+            cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
+            places.append((cost, gap, right, up, box))
+        _, gap, right, up, box = min(places, key=lambda place: place[0])  # the first of equals
         taken.append(box)
         ax.annotate(
             name, xy=(point[0], point[1]), xytext=(right * gap, up * gap), textcoords="offset points",

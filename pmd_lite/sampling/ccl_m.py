@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.planned import shares_within
@@ -76,14 +75,8 @@ class CCLMSampler(BaseSampler):
     def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
 
-        H* is the dev loss of each pair's bilingual model, or 0 when there are no such models. Raises UserError when H*
-        or the similarities belong to another number of pairs.
+        H* is the dev loss of each pair's bilingual model, or 0 when there are no such models.
         """
-        n = len(sizes)
-        if bilingual_loss.shape != (n,) or similarity.shape != (n, n):
-            raise UserError(f"ccl-m trains {n} pairs, but its bilingual losses have the shape "
-                            f"{list(bilingual_loss.shape)} and its similarities {list(similarity.shape)}; take both "
-                            "from the same corpus")  # fmt: skip
         self._high = larger_half(sizes)
         super().__init__(shares_within(sizes, self._high))
         self.config = config

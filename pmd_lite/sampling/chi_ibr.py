@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
@@ -75,13 +74,7 @@ class ChiIBRSampler(BaseSampler):
     saved = ("p", "losses", "running", "counts")
 
     def __init__(self, sizes: Sequence[int], baselines: Tensor, config: SamplingConfig):
-        """sizes: training sentence pairs per pair; baselines: b, [pair] label-smoothed nats per token of a tau = 1 run.
-
-        Raises UserError when the baselines belong to another number of pairs.
-        """
-        if baselines.shape != (len(sizes),):
-            raise UserError(f"chi-ibr trains {len(sizes)} pairs, but its baseline losses have the shape "
-                            f"{list(baselines.shape)}; take them from a run on the same corpus")  # fmt: skip
+        """sizes: [pair] training sentence pairs; baselines: b, [pair] label-smoothed nats per token of a tau=1 run."""
         super().__init__(temperature_probabilities(sizes, 1.0))
         self.config = config
         self._data = self._p.clone()
