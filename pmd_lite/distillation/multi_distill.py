@@ -11,9 +11,6 @@ from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
 from pmd_lite.interfaces import Clock, Events, Probe
 
-FADE_FROM = 2.0
-"""Points below the teacher at which the adaptive rule begins to halve a student's weight (released code)."""
-
 
 class MultiDistill(BaseDistiller):
     """Every student learns a pair from that pair's frozen bilingual model, on its k best tokens at a temperature.
@@ -45,10 +42,8 @@ class MultiDistill(BaseDistiller):
 
     def target(self, student: int, batch: Batch, dropout: bool) -> TopKTarget:
         """The k best tokens of the pair's teacher, from the cache or a forward pass; always without dropout."""
-        if self.cache is not None:
-            best = self.cache.read(batch)
-        else:
-            best = teacher_top_k(self.bilingual[batch.pair], batch, self.settings.md_top_k)
+        teacher, k = self.bilingual[batch.pair], self.settings.md_top_k
+        best = self.cache.read(batch) if self.cache is not None else teacher_top_k(teacher, batch, k)
         return TopKTarget(best, self.settings.md_temperature)
 
     def due(self, clock: Clock) -> bool:
@@ -57,17 +52,13 @@ class MultiDistill(BaseDistiller):
 
     def update(self, probe: Probe) -> Events:
         """Compare every student with every teacher."""
-        if self.settings.md_rule == "fix":
-            return []
         by_loss = self.settings.md_criterion == "loss"
         events: Events = []
         for student in range(len(self.students)):
             score = probe.dev_loss(student) if by_loss else probe.dev_score(student)
             own, teacher = (-100 * score, -100 * self.scores) if by_loss else (score, self.scores)  # in points
-            if self.settings.md_rule == "threshold":
-                factor = threshold_factor(own, teacher, self.settings.md_margin)
-            else:
-                factor = adaptive_factor(own, teacher)
+            threshold, margin = self.settings.md_rule == "threshold", self.settings.md_margin
+            factor = threshold_factor(own, teacher, margin) if threshold else adaptive_factor(own, teacher)
             self.alpha[student] = self.settings.md_weight * factor
             events.append({
                 "event": "multi-distill", "step": probe.clock.step, "student": student,
@@ -83,4 +74,4 @@ def threshold_factor(score: Tensor, teacher: Tensor, margin: float) -> Tensor:
 
 def adaptive_factor(score: Tensor, teacher: Tensor) -> Tensor:
     """1 up to 2 points below the teacher, then halved with every further point (released code). [pair] -> [pair]."""
-    return torch.pow(0.5, (score - teacher + FADE_FROM).clamp(min=0))
+    return torch.pow(0.5, (score - teacher + 2).clamp(min=0))

@@ -36,7 +36,7 @@ class TeacherStates:
             p = torch.softmax(project(hidden[rows], output, logits), dim=-1, out=mean if number == 0 else None)
             p = p if share == 1 else p.mul_(share)
             mean = p if mean is None or number == 0 else mean.add_(p)
-        if mean is None or not self.parts:
+        if not self.parts or mean is None:
             raise ValueError("distillation needs at least one teacher")
         return mean
 

@@ -90,7 +90,7 @@ def probability_panels(curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]
 def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
     """The cost of each system by purpose: one stacked bar per system, with its total as a number at the end.
 
-    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, all in one unit, not below 0.
+    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, in one unit, at least 0.
     Drawn in multiples of the first system's total, which is above 0. A purpose has the same colour in every figure.
     """
     given = list(dict.fromkeys(purpose for of in costs.values() for purpose in of))

@@ -40,9 +40,9 @@ class LayerConfig:
         at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
         if self.d_model % 2 or self.d_model % self.heads:
             raise ValueError(f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads")
-        for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
-            if not 0.0 <= rate < 1.0:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         one_of("norm", self.norm, get_args(Norm))
         one_of("activation", self.activation, get_args(Activation))
 

@@ -13,7 +13,6 @@ A run is one thing: a checkpoint holds the checksums of all that belongs to it (
 another run, student, seed or step.
 """
 
-import functools
 import json
 import os
 import re
@@ -30,7 +29,7 @@ from torch import Tensor
 
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import content, explained, parse_json, read_json, refused, remove, sync, write_atomic, write_json
+from pmd_lite.disk import content, explained, new_directory, parse_json, read_json, refused, write_atomic, write_json
 from pmd_lite.errors import UserError, reason
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -192,8 +191,10 @@ class RunDir:
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
         """A student's best weights so far, those of `step`."""
         if self.writes:
-            save, about = functools.partial(save_weights, model), self.about(student, step)
-            write_atomic(self._best_file(student), lambda p: self._best.update({student: save(p, **about)}))
+            about = self.about(student, step)
+            write_atomic(
+                self._best_file(student), lambda p: self._best.update({student: save_weights(model, p, **about)})
+            )
 
     def _best_file(self, student: int) -> Path:
         return self.checkpoints / "best" / f"model_{student + 1}.safetensors"
@@ -207,37 +208,22 @@ class RunDir:
 
         Raises UserError when the disk refuses it; then the old checkpoint is still there.
         """
-        name = f"step-{step:08d}"
         if not self.writes:
             return
-        building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
+        name = f"step-{step:08d}"
         if self._latest() != name:  # a second save at one step would write the same
-            with explained(final):
-                try:
-                    self._build(building, models, {**state, "step": step})
-                    shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
-                    os.replace(building, final)
-                except Exception:
-                    remove(building)
-                    raise
-            sync(self.checkpoints)
+            kept = "give the same command again: the checkpoint before this one is whole"
+            with new_directory(self.checkpoints / name, replace=True, then=kept) as part:
+                sums = [save_weights(model, part / f"model_{i + 1}.safetensors", **self.about(i, step))
+                        for i, model in enumerate(models)]  # fmt: skip
+                state = {**state, "step": step}
+                state["ties"] = self._ties(sums, self._best, state)
+                with open(part / "state.pt", "wb") as file:  # an open file: torch.save(path) hides errors of the disk
+                    torch.save(state, file)
             write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
-
-    def _build(self, folder: Path, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        sums = [
-            save_weights(model, folder / f"model_{i + 1}.safetensors", **self.about(i, state["step"]))
-            for i, model in enumerate(models)
-        ]
-        state = {**state, "ties": self._ties(sums, self._best, state)}
-        with open(folder / "state.pt", "wb") as file:  # an open file, because torch.save(path) hides errors of the disk
-            torch.save(state, file)
-        for path in folder.iterdir():
-            sync(path)
 
     def _ties(self, models: Sequence[str], best: Mapping[int, str | None], state: dict[str, Any]) -> dict[str, Any]:
         """{file of the run: what a checkpoint remembers of it}; models, best: the checksums of the weights."""

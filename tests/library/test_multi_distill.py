@@ -94,7 +94,6 @@ def test_the_adaptive_rule_halves_the_weight_with_every_point_from_two_below_the
 def test_the_fixed_rule_never_looks_and_never_changes() -> None:
     distiller = make([30.0], md_rule="fix", md_weight=0.7, md_every=1)
     assert not any(distiller.due(Clock(t, 50, 10)) for t in range(51))
-    assert distiller.update(FakeProbe(HERE)) == []  # type: ignore[arg-type]
     assert distiller.weights().tolist() == [[0.7]]
 
 
