@@ -141,8 +141,7 @@ class Algorithm1:
         # Every rank gets the new weights of all students, because each of them may be a teacher in the next step.
         for i, student in enumerate(students):
             group.spread(i, [*(p.data for p in student.learner.model.parameters()), sums[i]])
-        for student, plan, sums_of_one in zip(students, plans, sums, strict=True):
-            self.record(student, plan, sums_of_one)
+            self.record(student, plans[i], sums[i])
         return sum(plan.tokens for plan in plans)
 
     def share_moments(self) -> None:

@@ -57,10 +57,15 @@ class Student:
         # [pair] the first update whose loss was not finite. It stays on the device, so Python does not wait for it.
         self._broken = torch.full((len(encoded.pairs),), _NEVER, device=device)
 
+    @property
+    def shares(self) -> Tensor:
+        """[pair] shares of the micro-batches at the sampler's present probabilities."""
+        return batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
+
     def draw(self, micro_batches: int) -> list[Draw]:
         """Alg. 1, lines 4 and 5, once for each micro-batch of an update."""
-        probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
-        return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+        shares = self.shares
+        return [self.streams[self.schedule.next(shares)].draw() for _ in range(micro_batches)]
 
     def position(self) -> dict[str, Any]:
         """Where this student stands in its data: the states of its schedule and of its streams."""
@@ -79,9 +84,8 @@ class Student:
 
     def expected_visits(self, micro_batches: int) -> list[float]:
         """[pair] how often each sentence will be seen in so many micro-batches, if the probabilities stay as now."""
-        shares = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares).tolist()
-        rows = zip(shares, self.streams, strict=True)
-        return [micro_batches * share / stream.round.batches_per_pass for share, stream in rows]
+        passes = torch.tensor([stream.round.batches_per_pass for stream in self.streams], dtype=torch.float64)
+        return (micro_batches * self.shares / passes).tolist()
 
     def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
         """Add the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
