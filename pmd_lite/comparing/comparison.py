@@ -233,13 +233,13 @@ class Comparison:
 
         None when there is no such sampler.
         """
-        from pmd_lite.figures.comparisons import probability_panels
+        from pmd_lite.figures.plots import pair_panels
 
         curves = {label: self.curve(label) for label in (self.moving() if labels is None else labels)}
         ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
                          for label, (_, p) in curves.items())  # fmt: skip
         alt = f"Probability of each pair over training. At the end {ends}"
-        return probability_panels(curves, alt=alt) if curves else None
+        return pair_panels(curves, "probability of being drawn", (0, None), alt=alt) if curves else None
 
     def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure | None:
         """Compute of each method, or of those named, by purpose; None if none is known in today's unit."""

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
-from pmd_lite.figures.plots import Numbers, check_names, draw_front, draw_spread, fix_limits, pair_panels
+from pmd_lite.figures.plots import check_names, draw_front, draw_spread, fix_limits
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
@@ -77,14 +77,6 @@ def frontier_many(
     numbers = [str(i + 1) for i in range(len(means))]
     place_labels(ax, numbers, list(means.values()), avoid, paper=(box.width / fig.dpi, box.height / fig.dpi))
     return settled(fig)
-
-
-def probability_panels(curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]], *, alt: str) -> LessonFigure:
-    """Sampling probability of each pair over training steps: one panel per system, all with the same y axis.
-
-    curves: {system: (steps, {pair: probability at each step})}.
-    """
-    return pair_panels(curves, "probability of being drawn", (0, None), alt=alt)
 
 
 def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
