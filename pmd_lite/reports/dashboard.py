@@ -200,12 +200,11 @@ def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
     async def follow() -> None:
         while not stop.disabled:
             await asyncio.sleep(every)
-            redraw()
-        if stop.description != "Finished":
-            stop.description = "Stopped"
+            if not stop.disabled:
+                redraw()
 
     def on_stop(_: object) -> None:
-        stop.disabled = True
+        stop.disabled, stop.description = True, "Stopped"
 
     redraw()
     stop.on_click(on_stop)

@@ -56,9 +56,9 @@ def dev_losses(
         `errors`, row 2 is the share of tokens whose guess is wrong, 1 - accuracy.
     It makes no gradient and draws no random number; the model keeps its mode.
     """
-    model = learner.model
-    sums = torch.zeros(2 + errors, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
-    sums = sums.to(learner.device)
+    model, device = learner.model, learner.device
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    sums = torch.zeros(2 + errors, n_pairs, dtype=dtype, device=device)
     tokens = torch.zeros(n_pairs, dtype=torch.float64)
     with in_mode(model, False), torch.inference_mode(), learner.autocast():
         for i in group.mine(len(batches)):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import pmd_lite as pmd
 from pmd_lite.api import describe
-from pmd_lite.auxiliary.runs import _best_losses
+from pmd_lite.auxiliary import _best_losses
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.disk import write_json
 from pmd_lite.methods import get_method
