@@ -5,14 +5,10 @@ the final weights of an Auto-PMD run; EnsembleDistill needs single models, which
 run directory remembers which runs were used.
 
 A finished run can serve if the method with its samplers, the corpus (texts, pairs and their direction) and the weights
-it started from are equal. The rest depends on what is read from it:
+it started from are equal. The rest depends on what is read from it (docs/methods.md says why):
 
-    losses        chi-IBR's b, CCL-M's H*: compared with this run's own, nat by nat. A nat per token means the same only
-                  with the same tokenizer (with its tags) and label smoothing; and a difference says something about the
-                  sampler only between models of one shape and dropout, trained for as long.
-    predictions   Teachers of Multi-Distill, EnsembleDistill: a distribution over the same ids, so the same tokenizer,
-                  and room for sentences as long. Size, smoothing and length are free: any model may teach, and A*, the
-                  dev score of a bilingual one, is measured on this dev set.
+    losses        chi-IBR's b, CCL-M's H*: tokenizer, label smoothing, shape, dropout and length must be equal too.
+    predictions   Teachers of Multi-Distill and EnsembleDistill: the same tokenizer, and room for sentences as long.
     weights       LSMD's alpha: numbers for the same pairs and students, in no unit.
 """
 

@@ -44,23 +44,13 @@ def top_k(logits: Tensor, k: int) -> TopK:
     return TopK(best.indices, best.values)
 
 
-def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
-    """-theta^2 sum_k q_k log p_k, summed over tokens (Tan et al. 2019). No gradient flows to the teacher.
-
-    Args:
-        student_logp: [tokens, vocab] log-probabilities, or logits: a constant added to a row changes no softmax.
-        target: q is the softmax of its k logits alone, at the same temperature.
-        temperature: theta > 0. p is the student's softmax at theta over the whole vocabulary.
-    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3. A token with q = 0 costs nothing, as in Eq. 3.
-    """
-    q = probs(target.logits.detach() / temperature)
-    logp = log_probs(student_logp / temperature).gather(-1, target.ids)
-    return -(temperature**2) * (q * logp.masked_fill(q == 0, 0)).sum()
-
-
 @dataclass(frozen=True)
 class TopKTarget:
-    """`top_k_kd` of a whole batch, chunk by chunk (see `interfaces.Target`)."""
+    """L_kd = -theta^2 sum_k q_k log p_k, chunk by chunk (Tan et al. 2019; see `interfaces.Target`).
+
+    q is the softmax of the teacher's k logits alone, p the student's softmax over the whole vocabulary, both at the
+    temperature theta > 0. With all tokens kept and theta = 1 it is Eq. 3.
+    """
 
     best: TopK
     temperature: float

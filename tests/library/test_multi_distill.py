@@ -18,9 +18,10 @@ from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.losses import kd_loss, log_probs, token_logits
 from pmd_lite.distillation.multi_distill import MultiDistill, adaptive_factor, threshold_factor
-from pmd_lite.distillation.topk import TopK, top_k, top_k_kd
+from pmd_lite.distillation.topk import TopK, top_k
 from pmd_lite.interfaces import Clock
 from pmd_lite.model.transformer import Transformer
+from tests.topk_by_hand import top_k_kd
 
 HERE = Clock(20, 100, 10)
 

@@ -18,8 +18,9 @@ from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, probs
 from pmd_lite.distillation.lssd import adaptive_gate, selective_gate
 from pmd_lite.distillation.projection import Output
 from pmd_lite.distillation.targets import TeacherPart, TeacherStates, teacher_states
-from pmd_lite.distillation.topk import TopKTarget, top_k, top_k_kd
+from pmd_lite.distillation.topk import TopKTarget, top_k
 from pmd_lite.model.transformer import Transformer
+from tests.topk_by_hand import top_k_kd
 
 TOKENS, VOCAB, D = 11, 17, 6
 SENTENCE = torch.tensor([0] * 4 + [1] * 5 + [2] * 2)
