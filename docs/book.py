@@ -45,7 +45,11 @@ mathjax_path = "mathjax/tex-chtml.js"
 # Outputs hold more than one form; a notebook's text cells may begin with any level of heading.
 suppress_warnings = ["mystnb.mime_priority", "myst.header"]
 '''
-STYLE = "div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */\n"
+STYLE = """div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */
+.content { width: 62em; max-width: 100%; }  /* the theme's 46em cut most lines of code and tables */
+.content pre { font-size: .78em; }
+.cell_output td, .cell_output th { padding: .15em .7em; }
+"""
 INDEX = """
 
 ```{{toctree}}
