@@ -144,6 +144,8 @@ def write_sources(out: Path) -> None:
     for page in texts:
         (out / page).parent.mkdir(parents=True, exist_ok=True)
         (out / page).write_text(changed((ROOT / page).read_text(encoding="utf-8"), ROOT / page, page), encoding="utf-8")
+    for picture in (ROOT / "docs").glob("*.png"):
+        shutil.copy(picture, out / "docs")
     names = {
         name: "\n".join(page.with_suffix("").as_posix() for page in pages)
         for name, pages in (("lessons", lessons), ("texts", texts), ("solutions", solutions))
