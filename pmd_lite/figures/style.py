@@ -195,7 +195,9 @@ def place_labels(
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
 
-    taken = [_around(on_paper(p), 8.0) for p in points] + [_around(on_paper(p), 2.0) for p in avoid]
+    taken: list[Box] = []
+    for spots, radius in ((points, 8.0), (avoid, 2.0)):
+        taken += [(x - radius, y - radius, x + radius, y + radius) for x, y in map(on_paper, spots)]
     for name, point in zip(names, points, strict=True):
         x, y = on_paper(point)
         long = _text_width(name)
@@ -214,10 +216,6 @@ def place_labels(
             ha=("right", "center", "left")[right + 1], va=("top", "center", "bottom")[up + 1],
             fontsize=SMALL_TEXT_SIZE, zorder=5, arrowprops=None if gap == GAPS[0] else LEADER,
         )  # fmt: skip
-
-
-def _around(spot: tuple[float, float], radius: float) -> Box:
-    return spot[0] - radius, spot[1] - radius, spot[0] + radius, spot[1] + radius
 
 
 def _overlap(a: Box, b: Box) -> float:

@@ -74,7 +74,7 @@ class RunDir:
 
     def __init__(self, path: Path, writes: bool = True):
         self.path, self.writes = path, writes
-        self.checkpoints = path / "checkpoint"
+        self.checkpoints, self.log = path / "checkpoint", path / "metrics.jsonl"
         self._best: dict[int, str] = {}  # {student: checksum of its best weights}
 
     @property
@@ -155,8 +155,7 @@ class RunDir:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
         if not self.writes:
             return 0
-        path = self.path / "metrics.jsonl"
-        with explained(path), open(path, "ab") as file:
+        with explained(self.log), open(self.log, "ab") as file:
             file.write("".join(json.dumps(event) + "\n" for event in events).encode())
             file.flush()
             os.fsync(file.fileno())
@@ -167,13 +166,14 @@ class RunDir:
 
         Raises UserError that names a damaged line, and when a finished run has others than at its end.
         """
-        path, text, events = self.path / "metrics.jsonl", self._log(), []
-        for number, line in enumerate(text.split(b"\n")[:-1], 1):
+        events = []
+        for number, line in enumerate(self._log().split(b"\n")[:-1], 1):
+            where = f"{self.log}:{number}"
             try:
-                events.append(parse_json(line, _EVENT, f"{path}:{number}"))
+                events.append(parse_json(line, _EVENT, where))
             except (ValueError, RecursionError) as error:
-                raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
-                                "backup") from None  # fmt: skip
+                what = f"{where}: this line is damaged ({error}); copy the file back from a backup"
+                raise UserError(what) from None
         if self.finished:
             self.summary()
         return events
@@ -184,8 +184,8 @@ class RunDir:
         for line, name in ((line, name) for line in lines for name in PER_PAIR):
             values = line.get(name, [0] * pairs)
             if len(values) != pairs or not all(isinstance(x, int | float | None) for x in values):
-                raise UserError(f"{self.path / 'metrics.jsonl'}: {name} of step {line['step']} is not one number for "
-                                "each pair. Copy the file back from a backup")  # fmt: skip
+                raise UserError(f"{self.log}: {name} of step {line['step']} is not one number for each pair. Copy the "
+                                "file back from a backup")  # fmt: skip
         return lines
 
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
@@ -233,7 +233,7 @@ class RunDir:
         return {"config.json": self.identity, **latest, **kept, "metrics.jsonl": sha256(log).hexdigest()}
 
     def _log(self) -> bytes:
-        return content(path) if (path := self.path / "metrics.jsonl").exists() else b""
+        return content(self.log) if self.log.exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
@@ -282,8 +282,8 @@ class RunDir:
         """The first file that does not belong to this checkpoint; "" if all do. models, best: what the files say."""
         log, size, ties = self._log(), state["metrics_size"], state["ties"]
         if len(log) < size or log[:size][-1:] not in (b"", b"\n"):
-            return (f"{self.path / 'metrics.jsonl'}: lines are missing ({len(log)} bytes, the checkpoint knows of "
-                    f"{size}, and its last line ends there)")  # fmt: skip
+            return (f"{self.log}: lines are missing ({len(log)} bytes, the checkpoint knows of {size}, and its last "
+                    "line ends there)")  # fmt: skip
         if name != f"step-{state['step']:08d}":
             return f"{self.checkpoints / name / 'state.pt'}: this is the checkpoint of step {state['step']}"
         sums = {i: about.get(SUM) for i, about in best.items()}
@@ -298,10 +298,9 @@ class RunDir:
 
     def truncate_metrics(self, size: int) -> None:
         """Cut metrics.jsonl to the length in the checkpoint, in bytes."""
-        path = self.path / "metrics.jsonl"
-        if self.writes and path.exists() and path.stat().st_size > size:
-            with explained(path), open(path, "r+b") as file:
-                file.truncate(size)
+        if self.writes and self.log.exists() and self.log.stat().st_size > size:
+            with explained(self.log):
+                os.truncate(self.log, size)
 
     def load_weights(self, student: int, which: str | Path = "best") -> dict[str, Tensor]:
         """A student's "best" or "latest" weights, or those of a file. UserError when they are absent or damaged."""
