@@ -1,10 +1,8 @@
 """Teachers' predictions on a batch, kept as hidden states (d_model numbers per token) and projected chunk by chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +53,7 @@ class TeacherStates:
         """[chunk] log-probability the teachers give to the gold tokens."""
         return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
 
-    def kept(self) -> TeacherStates:
+    def kept(self) -> Self:
         """The same predictions for several students in turn: projected only once, if that is `worth_keeping`."""
         small = all(worth_keeping(len(part.hidden), len(part.output.weight)) for part in self.parts)
         return replace(self, whole=self.probs(slice(None))) if small else self

@@ -3,12 +3,10 @@
 A cache takes 6 k bytes for every target token of the training data: 32-bit ids and 16-bit logits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +91,7 @@ class TopKCache:
     def build(
         cls, folder: Path, teachers: Sequence[nn.Module], splits: Sequence[EncodedSplit], k: int, budget: int,
         device: torch.device,
-    ) -> TopKCache:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Open the cache in `folder`; if there is none, make it first.
 
         Args:

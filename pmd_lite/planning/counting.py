@@ -6,12 +6,10 @@ measurements and decisions that the run will make, for every method of the table
 the constant ones; if this is wrong, it counts too much distillation rather than too little.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +47,7 @@ class Effort:
     sentences: float = 0.0
     multiply_adds: float = 0.0
 
-    def add(self, other: Effort, times: int = 1) -> None:
+    def add(self, other: Self, times: int = 1) -> None:
         """Add another amount to this one."""
         for name in vars(self):
             setattr(self, name, getattr(self, name) + times * getattr(other, name))

@@ -5,14 +5,12 @@ alone, because the generator is seeded before every forward pass. So a student's
 beside it, the three trials of a search see the same dropout, and a resumed run continues to the same bits.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -170,7 +168,7 @@ class Learner:
         done = next((int(s["step"].item()) for s in self.optimizer.state.values()), 0)
         return max(0, self.updates - done)
 
-    def copy(self) -> Learner:
+    def copy(self) -> Self:
         """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""
         twin = copy.copy(self)
         twin.model = copy.deepcopy(self.model)  # a copy has no compiled code
