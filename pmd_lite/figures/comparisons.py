@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
 from pmd_lite.figures.plots import check_names, draw_front, draw_spread, fix_limits
@@ -48,8 +47,11 @@ def frontier_many(
     `baseline` (None: no lines): systems above and to the right of it are better for both groups of languages.
     highlight: names whose marks are filled, with bold names in the key; without any, all marks are filled.
     """
-    check_names({name: (0.0, 0.0) for name in points}, [*highlight, *([] if baseline is None else [baseline])])
-    runs = {name: _runs(name, of) for name, of in points.items()}
+    check_names(points, [*highlight, *([] if baseline is None else [baseline])])
+    runs = {name: np.asarray(of, dtype=float) for name, of in points.items()}  # [seed, 2]
+    for name, of in runs.items():
+        if of.ndim != 2 or of.shape[1] != 2 or not len(of) or not np.isfinite(of).all():
+            raise UserError(f'"{name}" needs one (LRL BLEU, HRL BLEU) per seed, at least one, all of them numbers.')
     if len(runs) > MOST_POINTS:
         raise UserError(f"At most {MOST_POINTS} systems can be told apart on one plane, not {len(runs)}. Draw fewer.")
     means: dict[str, XY] = {name: (float(x), float(y)) for name, (x, y) in ((n, r.mean(0)) for n, r in runs.items())}
@@ -116,14 +118,6 @@ def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFi
     name_axes(ax, f"cost, in multiples of {first}")
     legend_above(fig, *ax.get_legend_handles_labels())
     return settled(fig)
-
-
-def _runs(name: str, points: Sequence[XY]) -> NDArray[np.float64]:
-    """[seed, 2] the runs of one system. Raises UserError for anything else."""
-    runs = np.asarray(points, dtype=float)
-    if runs.ndim != 2 or runs.shape[1] != 2 or not len(runs) or not np.isfinite(runs).all():
-        raise UserError(f'"{name}" needs one (LRL BLEU, HRL BLEU) per seed, at least one, all of them numbers.')
-    return runs
 
 
 def _key_beside(
