@@ -105,7 +105,6 @@ def sync(path: Path) -> None:
 
     Windows cannot open directories (a rename is durable enough there), and some file systems cannot flush them.
     """
-    folder = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -113,8 +112,7 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        cannot_flush = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-        if not folder and error.errno not in cannot_flush:
+        if not path.is_dir() and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
 
 
@@ -189,19 +187,21 @@ def check_seal(folder: Path) -> None:
     cure = f"Delete {folder}; it is made again."
     sums = read_json(folder / "sums.json", {"*": str}, cure)
     for path, digest in ((folder / name, digest) for name, digest in sums.items()):
-        what = f"{path}: this file is missing or damaged. {cure}"
         try:
-            whole = checksum(path) == digest
-        except OSError as error:
-            raise UserError(refused(path, error) or what) from None
-        if not whole:
-            raise UserError(what)
+            if checksum(path) != digest:
+                raise ValueError("it is not the file that was sealed")
+        except (OSError, ValueError) as error:
+            raise UserError(refused(path, error) or f"{path}: this file is missing or damaged. {cure}") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file with `write_atomic`."""
+    write_atomic(path, lambda p: p.write_bytes(data))
 
 
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON with `write_atomic`."""
-    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-    write_atomic(path, lambda p: p.write_text(text, encoding="utf-8", newline="\n"))
+    write_bytes(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 class Record(dict[str, Any]):

@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import torch
-
 from pmd_lite.config import BEAM, EngineName, Metric, Tokenize, check_number
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
@@ -45,12 +43,15 @@ class Run:
     def __init__(self, path: str | Path):
         """Raises UserError when `path` is not a run directory."""
         self.dir = RunDir(place(path))
+        self.path = self.dir.path
         written = self.dir.config
         self.config = lengthened(written)
         self.method = get_method(written["method"], written["samplers"])
         self.corpus: dict[str, Any] = written["corpus"]
         self.pairs: list[str] = self.corpus["pairs"]
         self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
+        self.groups = split_high_low(self.sizes)
+        """(high-resource, low-resource) pairs: the larger and the smaller half."""
         self.labels = student_labels(self.method, self.config.tau)
 
     def _repr_html_(self) -> str:
@@ -59,17 +60,7 @@ class Run:
 
     def __repr__(self) -> str:
         state = "finished" if self.dir.finished else "unfinished"
-        return f"<{state} run {self.method.name} on {self.corpus['name']} in {self.dir.path}>"
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-        return self.dir.path
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(high-resource, low-resource) pairs: the larger and the smaller half."""
-        return split_high_low(self.sizes)
+        return f"<{state} run {self.method.name} on {self.corpus['name']} in {self.path}>"
 
     # ---- curves
 
@@ -106,7 +97,7 @@ class Run:
     def passes(self) -> list[str]:
         """In words: the length of an epoch, and how often each student has seen a sentence of each pair so far."""
         last = [self.evaluations(student)[-1:] for student in range(len(self.labels))]
-        if not all(last) or "epoch" not in last[0][0]:  # not evaluated yet, or an older run
+        if not all(last):
             return []
         clock = Clock(last[0][0]["step"], last[0][0]["total"], last[0][0]["epoch"])
         return describe_passes(clock, self.pairs, [line["visits"] for (line,) in last], so_far=True)
@@ -119,8 +110,8 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Multiply-adds up to the last evaluation, by purpose (`training.cost`). UserError for a run of older units."""
-        return self._multiply_adds(lines[-1]) if (lines := self.lines("eval")) else {}
+        """Multiply-adds up to the last evaluation, by purpose (`training.cost`)."""
+        return dict(lines[-1]["multiply_adds"]) if (lines := self.lines("eval")) else {}
 
     @property
     def finished(self) -> dict[str, Any]:
@@ -129,8 +120,8 @@ class Run:
 
     @property
     def compute(self) -> int:
-        """Multiply-adds of the whole run; times 2 they are its FLOPs. Raises UserError as `cost` and `finished` do."""
-        return sum(self._multiply_adds(self.finished).values())
+        """Multiply-adds of the whole run; times 2 they are its FLOPs. Raises UserError as `finished` does."""
+        return sum(self.finished["multiply_adds"].values())
 
     @property
     def compute_with_auxiliary(self) -> int:
@@ -142,17 +133,6 @@ class Run:
         """Updates of each student at the last evaluation, and those that were asked for."""
         last = self._evaluated(0)[-1]
         return last["step"], last["total"]
-
-    @property
-    def counted(self) -> bool:
-        """Whether the compute of this finished run is known: an older version counted in target tokens."""
-        return "multiply_adds" in self.finished
-
-    def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
-        if "multiply_adds" not in line:
-            raise UserError(f"{self.path}: an older version counted the compute of this run, in target tokens instead "
-                            "of multiply-adds. Train it anew to compare its compute")  # fmt: skip
-        return dict(line["multiply_adds"])
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
         """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
@@ -171,7 +151,10 @@ class Run:
         self._name(student)
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
         load_weights(model, self.dir.load_weights(student, which))
-        return model.to(self._device).eval()
+        try:
+            return model.to(pick_device(self.config.train.device, "fp32")).eval()
+        except UserError:  # it was trained on another machine
+            return model.to(pick_device("auto", "fp32")).eval()
 
     def ensemble(self, *others: Run | str | Path) -> Transformer:
         """All students of this run and of the others as one model, which translates by their mean probability.
@@ -185,13 +168,6 @@ class Run:
         if type(student) is not int or not 0 <= student < len(self.labels):
             raise UserError(f"student {shown(student)}: this run has {len(self.labels)}, counted from 0 (model_1 is 0)")
         return f"model_{student + 1}"
-
-    @property
-    def _device(self) -> torch.device:
-        try:
-            return pick_device(self.config.train.device, "fp32")
-        except UserError:  # it was trained on another machine
-            return pick_device("auto", "fp32")
 
     def translator(
         self, student: int = 0, ensemble: Sequence[Run | str | Path] = (), engine: EngineName = "ours"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pmd_lite.comparing.summary import BASELINE, summarise
 from pmd_lite.config import Metric
-from pmd_lite.disk import place, read_json, write_atomic, write_json
+from pmd_lite.disk import place, read_json, write_bytes, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.scoring import METRICS
@@ -22,10 +22,6 @@ from pmd_lite.training.rundir import caution
 if TYPE_CHECKING:
     from pmd_lite.figures.style import LessonFigure
 
-FORMERLY = ("as older versions did, target tokens (once for a forward pass, three times with the backward pass) times "
-            "all parameters; without second projections, top-k caches and the length of greedy "
-            "translations")  # fmt: skip
-"""What stored compute counts where the file does not say."""
 _MEASURES = ("bleu", "chrf", "ter", "dev_loss")
 
 
@@ -39,7 +35,7 @@ class Comparison:
     sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
     configuration that all runs share. equal: "runs" (equal updates) or "equal-compute". failed: {run: why it failed}.
     notes: lines to print below the table. command: how to make it again, "" if the file does not say. caution: what
-    captions add when an older version made the runs.
+    captions add when an older version made the runs. summary: all this as summary.json holds it.
     """
 
     def __init__(self, path: str | Path, folder: str = "runs"):
@@ -58,20 +54,16 @@ class Comparison:
             self._hold(place(file).parent, read_json(place(file)))
             self.table(), self.cost_table()
             for label in self.systems:
-                if not isinstance(label, str):
-                    raise UserError("a label is not a text")
                 steps, p = self.curve(label)
-                if any(len(values) != len(steps) for values in p.values()):
-                    raise UserError(f"{label} has probabilities for other steps")
-                if not all(isinstance(x, int | float) for values in p.values() for x in values):
-                    raise UserError(f"{label} has a probability that is not a number")
+                if any(len(values) != len(steps) or {*map(type, values)} - {int, float} for values in p.values()):
+                    raise UserError(f"{label} has not one probability for each step")
         except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
                             "python -m pmd_lite compare writes") from None  # fmt: skip
         return self
 
     def _hold(self, path: Path, data: dict[str, Any]) -> None:
-        self.path, self._data = path, data
+        self.path, self.summary = path, data
         self.corpus: str = data["corpus"]
         self.sizes: dict[str, int] = data["sizes"]
         self.seeds: list[int] = data["seeds"]
@@ -83,7 +75,7 @@ class Comparison:
             for system in data["systems"]
         }
         self.compute: dict[str, dict[str, float]] = data["costs"]
-        self.counted: str = data.get("counted", FORMERLY)
+        self.counted: str = data["counted"]
         self.command: str = data.get("command", "")
         self.failed: dict[str, str] = data.get("failed", {})
         self.notes: list[str] = data.get("notes", [])
@@ -113,12 +105,8 @@ class Comparison:
         return system["steps"], system["p"]
 
     def cost(self, label: str) -> float:
-        """Compute of the method that this system belongs to, auxiliary runs included; the first method's is 1.
-
-        nan when an older version counted it in another unit.
-        """
-        by_purpose = self.compute.get(self._system(label)["method"])
-        return math.nan if by_purpose is None else sum(by_purpose.values())
+        """Compute of the method that this system belongs to, auxiliary runs included; the first method's is 1."""
+        return sum(self.compute[self._system(label)["method"]].values())
 
     def difference(self, label: str, of: str) -> tuple[float, str] | None:
         """BLEU minus the baseline's over "mean" (all pairs), "HRL" or "LRL", and its mark; None if not tested."""
@@ -155,7 +143,7 @@ class Comparison:
                 row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
             row += [_spread([fmean(values.values()) for values in system[of]]) for of in self._beside]
             row += ["-" if math.isnan(x := fmean(of[axis] for of in losses)) else f"{x:.2f}" for axis in (1, 0)]
-            rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
+            rows.append([*row, f"{self.cost(label):.2f}"])
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(METRICS[of] for of in self._beside),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
         return Table(columns, rows, digits=1, caption=self._caption())
@@ -176,35 +164,26 @@ class Comparison:
             f"{' and '.join(METRICS[of] for of in ('bleu', *self._beside))}, mean ± standard deviation",
             f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
             "Losses: dev, nats per token",
-            f"compute: of all students and auxiliary runs, {self._unit()} = 1"
+            f"compute: of all students and auxiliary runs, {next(iter(self.compute))} = 1"
             f"{'' if self.counted == COUNTED else f'; counted: {self.counted}'}",
         ]
         if lost := self._without_bleu():
             parts.append(f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing")
-        if untested := self._data.get("untested"):
+        if untested := self.summary.get("untested"):
             parts.append(f"No diff with {', '.join(untested)}, whose tokenizer is not on this machine")
         return ". ".join(parts) + self.caution
 
-    def _unit(self) -> str:
-        """The method whose compute is 1."""
-        return next(iter(self.compute), "nothing")
-
     def cost_table(self) -> Table:
         """Compute by purpose, updates and minutes of each method."""
-        purposes, updates = [*PURPOSES, "auxiliary"], self._data.get("updates", {})
+        purposes, updates = [*PURPOSES, "auxiliary"], self.summary.get("updates", {})
         rows: list[list[Cell]] = []
-        for method in dict.fromkeys(system["method"] for system in self.systems.values()):
-            spent: list[Cell] = ["-"] * (len(purposes) + 1)
-            if by_purpose := self.compute.get(method):
-                spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
-            minutes = self._data.get("minutes", {}).get(method)
+        for method, by_purpose in self.compute.items():
+            spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
+            minutes = self.summary.get("minutes", {}).get(method)
             rows.append([method, *spent, updates.get(method), mean_spread(minutes) if minutes else None])
-        caption = (f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {self.counted}. Minutes: its "
-                   "own run, one core, others beside it")  # fmt: skip
-        if len(self.compute) < len(rows):
-            caption += ". -: counted in another unit by an older version; train anew"
-        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2,
-                     caption=caption + self.caution)  # fmt: skip
+        caption = (f"Compute in units of {next(iter(self.compute))}, seed {self.seeds[0]}. Counted: {self.counted}. "
+                   f"Minutes: its own run, one core, others beside it{self.caution}")  # fmt: skip
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2, caption=caption)
 
     # ---- figures and files
 
@@ -241,17 +220,13 @@ class Comparison:
         alt = f"Probability of each pair over training. At the end {ends}"
         return probability_panels(curves, alt=alt) if curves else None
 
-    def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure | None:
-        """Compute of each method, or of those named, by purpose; None if none is known in today's unit."""
+    def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure:
+        """Compute of each method, or of those named, by purpose."""
         from pmd_lite.figures.comparisons import cost_bars
 
         costs = {method: self.compute[method] for method in (self.compute if methods is None else methods)}
         text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in costs.items())
-        return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}") if costs else None
-
-    def summary(self) -> dict[str, Any]:
-        """All that tables and figures show, as summary.json holds it: enough to redraw them without the runs."""
-        return self._data
+        return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
 
     def save(self) -> list[Path]:
         """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files.
@@ -269,11 +244,10 @@ class Comparison:
                 self.notes += [f"no figure of {name}: {error}"]
         stem = "" if self.equal == "runs" else f"{self.equal}-"
         files = [self.path / f"{stem}{name}" for name in ("summary.json", "table.md", "costs.md")]
-        write_json(files[0], self.summary())
+        write_json(files[0], self.summary)
         table = self.table().to_markdown() + "\n\n" + "".join(f"- {line}\n" for line in self.notes)
-        costs = self.cost_table().to_markdown() + "\n"
-        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8", newline="\n"))
-        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8", newline="\n"))
+        write_bytes(files[1], table.encode())
+        write_bytes(files[2], f"{self.cost_table().to_markdown()}\n".encode())
         for name, figure in figures.items():
             if figure is not None:
                 files += save_figure(figure, self.path / f"{stem}{name}")
@@ -287,4 +261,4 @@ def _numbers(runs: Sequence[Mapping[str, float | None]]) -> list[dict[str, float
 
 def _spread(values: Sequence[float]) -> Cell:
     """Mean and spread over seeds; None ("-") when one of them is missing."""
-    return None if any(math.isnan(value) for value in values) else mean_spread(values)
+    return None if math.isnan(sum(values)) else mean_spread(values)

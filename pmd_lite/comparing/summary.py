@@ -155,10 +155,8 @@ class _Differences:
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
             if pairs and all(pair in self._tokenizers for pair in pairs):  # of one pair the smaller half is empty
-                base, other = (
-                    [[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats)
-                )
-                difference = paired_bootstrap(base, other)
+                both = ([[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats))
+                difference = paired_bootstrap(*both)
                 tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
         return tested
 
@@ -172,15 +170,11 @@ class _Differences:
 
 
 def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
-    """{method: {purpose: compute}}, that of its auxiliary runs too, as multiples of the first method's total.
-
-    Methods whose runs an older version counted in another unit are left out.
-    """
-    known = {method: run for method, run in runs.items() if all(one.counted for one in (run, *run.auxiliary))}
-    unit = next((run.compute_with_auxiliary for run in known.values()), 1)
+    """{method: {purpose: compute}}, that of its auxiliary runs too, as multiples of the first method's total."""
+    unit = next(run.compute_with_auxiliary for run in runs.values())
     return {method: {**{purpose: n / unit for purpose, n in run.cost.items()},
                      "auxiliary": (run.compute_with_auxiliary - run.compute) / unit}
-            for method, run in known.items()}  # fmt: skip
+            for method, run in runs.items()}  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:

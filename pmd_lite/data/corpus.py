@@ -27,8 +27,6 @@ from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find
 from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError
 
-__all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
-
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
 _MANIFEST = "corpus.json"
 _LINES = 1 << 16  # lines that are joined together

@@ -30,15 +30,10 @@ import numpy.typing as npt
 import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
-from pmd_lite.data.corpus import Corpus, ParallelText
-from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import content, read_json, refused, write_atomic, write_json
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.reading import ParallelText, checked_pair
+from pmd_lite.disk import content, read_json, refused, write_bytes, write_json
 from pmd_lite.errors import UserError
-
-__all__ = [
-    "BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "sides_of", "split_pair", "train_model",
-    "train_tokenizer",
-]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
 
@@ -146,7 +141,7 @@ class Tokenizer:
 
         For millions of sentences: Python, whose threads wait for one another, does little of the work.
         """
-        key, before = self.key(pair, side), self._before(pair, side)
+        key, before = self.key(pair, side), [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
         pieces = self._pieces(texts, key, threads)
         inner = np.fromiter(map(len, pieces), np.int64, len(pieces))
         lengths = inner + (len(before) + 1)
@@ -164,21 +159,13 @@ class Tokenizer:
         language = self._languages_of(pair)[0 if side == "src" else 1]
         return language if language in self._sp else "joint"
 
-    def _before(self, pair: str, side: str) -> list[int]:
-        """The ids in front of every sentence of this side."""
-        return [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
-
     def _pieces(self, texts: Sequence[str], key: str, threads: int) -> list[list[int]]:
         """Each sentence in the ids of the sentencepiece model."""
         try:
-            texts_escaped = [escape(text) for text in texts]
-            pieces: list[list[int]] = self._sp[key].encode(texts_escaped, out_type=int, num_threads=threads)
-            return pieces
+            return self._sp[key].encode([escape(text) for text in texts], out_type=int, num_threads=threads)
         except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
-            for text in texts:
-                if _SURROGATE.search(text):
-                    what = f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
-                    raise UserError(what) from None
+            if bad := next(filter(_SURROGATE.search, texts), None):
+                raise UserError(f"{bad[:80]!r} has half a surrogate pair, not a character. Remove it.") from None
             raise
 
     def encode_src(self, text: str, pair: str) -> list[int]:
@@ -202,7 +189,7 @@ class Tokenizer:
     def save(self, directory: Path) -> None:
         """Write one `KEY.spm` per model, then `tokenizer.json`; each file appears whole or not at all."""
         for key, model in self.models.items():
-            write_atomic(directory / f"{key}.spm", lambda path, model=model: path.write_bytes(model))  # type: ignore[misc]
+            write_bytes(directory / f"{key}.spm", model)
         about = {
             "config": asdict(self.config), "pairs": self.pairs, "corpus": self.origin, "vocab_size": self.vocab_size,
             "models": {key: sha256(model).hexdigest() for key, model in self.models.items()},
@@ -228,9 +215,8 @@ class Tokenizer:
                 raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
             return tokenizer
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, UserError) as error:
-            what = f"{directory} has no readable tokenizer ({error})"
-            refusal = refused(directory, error.__context__ or error)
-            raise UserError(refusal or f"{what}. Restore it from a backup, or train in a new directory.") from None
+            what = f"{directory} has no readable tokenizer ({error}). Restore it from a backup, or train elsewhere."
+            raise UserError(refused(directory, error.__context__ or error) or what) from None
 
     def _languages_of(self, pair: str) -> tuple[str, str]:
         if pair not in self.pairs:
@@ -299,11 +285,8 @@ def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> by
     """A sentencepiece model of columns of texts, as the bytes of its file; name: "joint" or a language."""
     model = io.BytesIO()
     # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
-    every: set[str] = set()
-    if not config.byte_fallback:
-        for text, column in sides:
-            for line in text:
-                every.update(escape(line[column]))
+    texts = [] if config.byte_fallback else sides
+    every = {character for text, column in texts for line in text for character in escape(line[column])}
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=_sample(sides, config.tau if name == "joint" else 1.0, config.max_sentences),
@@ -315,11 +298,10 @@ def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> by
         )  # fmt: skip
     except RuntimeError as error:
         if needed := re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error)):
-            why, cure = "one for each character", "Raise it, or set byte_fallback=True"
-            if config.byte_fallback:
-                why, cure = "256 of them bytes", "Raise it"
-            what = f"vocab_size={config.vocab_size} is too small for the {name} tokenizer"
-            raise UserError(f"{what}: this text needs at least {needed[1]} pieces, {why}. {cure}.") from None
+            cure = "256 of them bytes. Raise it" if config.byte_fallback else (
+                "one for each character. Raise it, or set byte_fallback=True")  # fmt: skip
+            raise UserError(f"vocab_size={config.vocab_size} is too small for the {name} tokenizer: this text needs at "
+                            f"least {needed[1]} pieces, {cure}.") from None  # fmt: skip
         raise UserError(f"sentencepiece could not train the {name} tokenizer ({error}). Give it more text") from None
     found = spm.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
     if found < 0.95 * config.vocab_size:

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from pmd_lite.data.corpus import Corpus, ParallelText
-from pmd_lite.data.reading import forget, spooled
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.reading import ParallelText, forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import check_seal, explained, new_directory, refused, remove, seal
 from pmd_lite.errors import UserError, reason, waiting

@@ -15,17 +15,11 @@ from pmd_lite.evaluation.tables import Cell, Table
 class Scored(Protocol):
     """What the tables and figures read of a run (`pmd_lite.run.Run` has all of it)."""
 
+    path: Path
     corpus: dict[str, Any]
     pairs: list[str]
+    groups: tuple[tuple[str, ...], tuple[str, ...]]
     labels: list[str]
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(high-resource, low-resource) pairs."""
 
     @property
     def scores(self) -> Scores:

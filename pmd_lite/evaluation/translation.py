@@ -10,10 +10,10 @@ from typing import Any, cast
 import torch
 
 from pmd_lite.config import Metric, Tokenize
-from pmd_lite.data.corpus import ParallelText
+from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pmd_lite.disk import content, write_atomic
+from pmd_lite.disk import content, write_bytes
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.scoring import Scores, one_line, score_pair
 from pmd_lite.model.decoding import Hypothesis, translate_batch
@@ -78,8 +78,7 @@ def read_translations(file: Path) -> list[str]:
 
 def write_lines(file: Path, lines: Sequence[str]) -> None:
     """Write RUN/translations/FILE: UTF-8, one sentence a line."""
-    text = "".join(one_line(line) + "\n" for line in lines).encode()
-    write_atomic(file, lambda p: p.write_bytes(text))
+    write_bytes(file, "".join(one_line(line) + "\n" for line in lines).encode())
 
 
 def score_files(
