@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import html
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from typing import Literal
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
-from pmd_lite.disk import new_directory, place
+from pmd_lite.disk import new_directory, place, write_json
 from pmd_lite.errors import UserError
 
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
@@ -267,13 +266,11 @@ def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
     if foreign := [n for n in names if n != _MANIFEST and not n.startswith(tuple(f"{split}." for split in SPLITS))]:
         raise UserError(f"{place} has {foreign[0]}, which is not part of a corpus. Choose another directory.")
     if names and not overwrite:
-        try:
-            same = load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint
-        except UserError:
-            same = False
-        if not same:
-            cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
-            raise UserError(f"{place} has another corpus. {cure}")
+        with suppress(UserError):
+            if load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint:
+                return
+        cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
+        raise UserError(f"{place} has another corpus. {cure}")
 
 
 def _write_files(corpus: Corpus, directory: Path) -> None:
@@ -284,5 +281,4 @@ def _write_files(corpus: Corpus, directory: Path) -> None:
         with (directory / name).open("wb") as file:
             file.writelines(text.raw())
     about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
-    manifest = json.dumps(about | {"files": files}, ensure_ascii=False, indent=2) + "\n"
-    (directory / _MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")
+    write_json(directory / _MANIFEST, about | {"files": files})

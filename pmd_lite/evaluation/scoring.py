@@ -64,18 +64,13 @@ def score_pair(
 
 def without_bleu(scores: Scores) -> dict[str, str]:
     """{pair: reason} for every pair that lacks the BLEU of some model."""
-    return {
-        pair: score.get("reason", "it was not scored")
-        for of in scores.values() for pair, score in of.items() if score["bleu"] is None
-    }  # fmt: skip
+    return {pair: score["reason"] for of in scores.values() for pair, score in of.items() if score["bleu"] is None}
 
 
 def tokenizers_used(scores: Scores) -> dict[str, str]:
     """{pair: the tokenizer behind its BLEU}, for the pairs that have a signature."""
-    return {
-        pair: tokenizer_of(score["signature"])
-        for of in scores.values() for pair, score in of.items() if score.get("signature")
-    }  # fmt: skip
+    return {pair: tokenizer_of(score["signature"])
+            for of in scores.values() for pair, score in of.items() if score.get("signature")}  # fmt: skip
 
 
 def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ()) -> bool:
@@ -83,9 +78,9 @@ def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ())
     if "ter" in metrics and any("ter" not in score for of in scores.values() for score in of.values()):
         return True
     used, lost = tokenizers_used(scores), list(without_bleu(scores))
-    if any(name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()):
-        return True
-    return bool(lost) and len(missing_scorers(lost, tokenize)) < len(lost)
+    return len(missing_scorers(lost, tokenize)) < len(lost) or any(
+        name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()
+    )
 
 
 def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:

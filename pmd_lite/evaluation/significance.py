@@ -41,9 +41,7 @@ class Difference:
     @property
     def mark(self) -> str:
         """ "▲" for better and "▼" for worse with p < 0.05, else nothing."""
-        if self.p_value >= LEVEL:
-            return ""
-        return "▲" if self.delta > 0 else "▼"
+        return "" if self.p_value >= LEVEL else "▲" if self.delta > 0 else "▼"
 
 
 def sentence_stats(
@@ -51,9 +49,7 @@ def sentence_stats(
 ) -> SentenceStats:
     """BLEU's statistics of each translation against its reference, [sentence, 10].
 
-    tokenize: the tokenizer; "auto" is the one that fits the language.
-    Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
-    tokenizer is not installed.
+    Arguments and errors as those of `bleu.corpus_bleu`.
     """
     check_lines(hyps, refs)
     metric = bleu_metric(trg_lang, tokenize)
@@ -112,18 +108,15 @@ def paired_bootstrap(
     observed = np.zeros(seeds)
     drawn = np.zeros((n, seeds))
     for pair in range(pairs):
-        both = [[np.asarray(system[s][pair], dtype=np.float64) for s in range(seeds)] for system in (base, other)]
-        stats = np.stack([np.stack(system) for system in both])  # [system, seed, sentence, 10]
-        observed += _gain(stats.sum(axis=2)) / pairs
+        stats = np.array([[model[pair] for model in system] for system in (base, other)], dtype=np.float64)
+        observed += _gain(stats.sum(axis=2)) / pairs  # stats: [system, seed, sentence, 10]
         for start in range(0, n, _BLOCK):
-            rows = min(_BLOCK, n - start)
-            counts = _draw_sentences(rng, rows, stats.shape[2])
-            drawn[start : start + rows] += _gain(counts @ stats).T / pairs
+            counts = _draw_sentences(rng, min(_BLOCK, n - start), stats.shape[2])
+            drawn[start : start + _BLOCK] += _gain(counts @ stats).T / pairs
     deltas = np.round((weights * drawn).sum(axis=1), 9)  # equal scores may differ in the last bit
     low, high = np.quantile(deltas, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((deltas <= 0).sum()), int((deltas >= 0).sum()))
-    p_value = min(1.0, 2 * (tail + 1) / (n + 1))
-    return Difference(float(observed.mean()), float(low), float(high), p_value)
+    return Difference(float(observed.mean()), float(low), float(high), min(1.0, 2 * (tail + 1) / (n + 1)))
 
 
 def _gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,15 +140,14 @@ def _check(
         raise UserError(f"The bootstrap needs n of 1 or more and seed of 0 or more; n = {n} and seed = {seed} given.")
     if not base or len(base) != len(other):
         raise UserError(f"{len(base)} seeds against {len(other)}. Give both systems the same seeds, at least one.")
-    known = len(base[0])
-    for s, model in enumerate([*base, *other]):
-        if len(model) != known or not known:
-            raise UserError(f"Model {s + 1} has {len(model)} pairs, the first has {known}. Score all on equal pairs.")
-    for pair, first in enumerate(base[0]):
-        for model in [*base, *other]:
-            stats = np.asarray(model[pair])
-            if stats.ndim != 2 or stats.shape[1] != 2 * ORDERS + 2 or not len(stats) or len(stats) != len(first):
-                raise UserError(f"Pair {pair}: statistics of shape {stats.shape} beside {np.shape(first)}. Each model "
-                                "needs sentence_stats of the same test sentences, at least one.")  # fmt: skip
-            if (stats[:, -1] != np.asarray(first)[:, -1]).any():
+    first = base[0]
+    for number, model in enumerate([*base, *other], 1):
+        if len(model) != len(first) or not first:
+            raise UserError(f"Model {number} has {len(model)} pairs, the first has {len(first)}. Score all on equal "
+                            "pairs.")  # fmt: skip
+        for pair, (stats, known) in enumerate(zip(model, first, strict=True)):
+            if np.shape(stats) != (max(1, len(known)), 2 * ORDERS + 2):
+                raise UserError(f"Pair {pair}: statistics of shape {np.shape(stats)} beside {np.shape(known)}. Each "
+                                "model needs sentence_stats of the same test sentences, at least one.")  # fmt: skip
+            if (stats[:, -1] != known[:, -1]).any():
                 raise UserError(f"Pair {pair}: references differ in length. Score all models on the same test set.")

@@ -36,27 +36,16 @@ class Engine(ABC):
 
 
 def translate_ids(
-    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
-    budget: int, beam: int = 1, length_penalty: float = 1.0,
-) -> list[str]:  # fmt: skip
-    """Translations of encoded source sentences of one pair, in their order.
-
-    Args:
-        model: in eval mode; also an `Ensemble` or an `Engine`.
-        sources: ids of each sentence, encoder tag and EOS included.
-        limit: longest source and target in tokens; a longer source is cut, with a warning.
-        budget: largest number of padded source tokens in a batch.
-    """
-    hypotheses = search(
-        model, sources, pair, tokenizer, limit=limit, budget=budget, beam=beam, length_penalty=length_penalty
-    )
-    return [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, **options: Any
+) -> list[str]:
+    """Translations of encoded source sentences of one pair, in their order. Options: those of `search`."""
+    return [text_of(found, tokenizer) for found in search(model, sources, pair, tokenizer, **options)]
 
 
 def translate_texts(
     model: Transformer | Engine, texts: Sequence[str], pair: str, tokenizer: Tokenizer, **options: Any
 ) -> list[str]:
-    """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
+    """Translations of sentences, in their order; an empty one stays empty. Options: those of `search`."""
     rows = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = tokenizer.encode([texts[i].strip() for i in rows], pair, "src")
     out = [""] * len(texts)
@@ -106,9 +95,8 @@ def ensemble_of(runs: Sequence[Any]) -> Transformer:
                             "same pairs. Train both with the same tokenizer=")  # fmt: skip
     models = [run.model(i) for run in different for i in range(len(run.labels))]
     device = next(models[0].parameters()).device
-    return cast(
-        Transformer, Ensemble([model.to(device) for model in models]).eval()
-    )  # translation calls the same methods
+    together = Ensemble([model.to(device) for model in models]).eval()
+    return cast(Transformer, together)  # translation calls the same methods
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
@@ -132,7 +120,14 @@ def search(
     model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
     budget: int, beam: int = 1, length_penalty: float = 1.0,
 ) -> list[Hypothesis]:  # fmt: skip
-    """The best hypothesis for each sentence; arguments as in `translate_ids`."""
+    """The best hypothesis for each encoded source sentence of one pair, in their order.
+
+    Args:
+        model: in eval mode; also an `Ensemble` or an `Engine`.
+        sources: ids of each sentence, encoder tag and EOS included.
+        limit: longest source and target in tokens; a longer source is cut, with a warning.
+        budget: largest number of padded source tokens in a batch.
+    """
     if cut := sum(len(ids) > limit for ids in sources):
         warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "
                       "their ends are not translated", stacklevel=2)  # fmt: skip
