@@ -160,10 +160,7 @@ def _note_changes(corpus: Corpus) -> None:
 
 
 def run_size() -> Literal["ci", "lesson"]:
-    """How large a lesson runs: the environment variable PMD_SIZE, "lesson" by default, "ci" for a quick check.
-
-    Raises UserError on another value.
-    """
+    """How large a lesson runs: PMD_SIZE in the environment, "lesson" (default) or "ci". UserError for another value."""
     size = os.environ.get("PMD_SIZE", "lesson")
     if size == "ci" or size == "lesson":
         return size

@@ -39,10 +39,7 @@ _NOTHING_LEFT = "give the same command again: nothing was left behind"
 
 @contextmanager
 def explained(where: Path, then: str = _KEPT) -> Iterator[None]:
-    """Turn what the file system refuses inside the block into UserError; all other errors pass.
-
-    then: what to do after the cause is gone.
-    """
+    """Turn what the file system refuses in the block into UserError, with the advice `then`; other errors pass."""
     try:
         yield
     except Exception as error:

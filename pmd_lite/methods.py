@@ -98,10 +98,7 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
 def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
-    """The row called `name`, or "tau=X" for any temperature. `samplers` replaces its samplers (three: three students).
-
-    Raises UserError for an unknown name; the message names the nearest known one.
-    """
+    """The row `name` or "tau=X"; `samplers` replaces its own (three: three students). UserError for another name."""
     if not isinstance(name, str):
         raise UserError(f"method {shown(name)}: write its name, one of {', '.join(METHODS)}")
     if name in METHODS:

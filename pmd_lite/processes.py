@@ -116,10 +116,7 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _torch_heard_if_it_helps() -> Iterator[None]:
-    """Hold back PyTorch's log of processes that end: if a request is refused, our own error is enough.
-
-    After any other error, the log is printed, with its traceback.
-    """
+    """Hold back PyTorch's log of ended processes; print it unless a request was refused: then our error says all."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     held: list[logging.LogRecord] = []
 

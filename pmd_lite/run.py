@@ -83,10 +83,7 @@ class Run:
         return self.lines("search", student)
 
     def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
-        """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens.
-
-        Raises UserError for a field that the metrics lack.
-        """
+        """Steps and, per pair, a field of the metrics, such as dev_loss, alpha, p, visits. UserError for another."""
         lines = self.evaluations(student)
         if lines and not (field in PER_PAIR and field in lines[0]):
             known = ", ".join(name for name in PER_PAIR if name in lines[0])
@@ -157,10 +154,7 @@ class Run:
             return model.to(pick_device("auto", "fp32")).eval()
 
     def ensemble(self, *others: Run | str | Path) -> Transformer:
-        """All students of this run and of the others as one model, which translates by their mean probability.
-
-        Raises UserError for a run that has another tokenizer or lacks a pair of this one.
-        """
+        """All students of these runs as one model: their mean probability. UserError unless tokenizer and pairs fit."""
         return translation.ensemble_of([self, *(x if isinstance(x, Run) else Run(x) for x in others)])
 
     def _name(self, student: int) -> str:

@@ -6,7 +6,7 @@ Nothing here or in commands.py imports torch before a command needs it: help com
 import os
 import re
 import sys
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -18,7 +18,6 @@ from pmd_corpora import commands as corpora
 from pmd_lite.cli import commands
 from pmd_lite.cli.lessons import lessons
 from pmd_lite.config import (
-    Config,
     DistillConfig,
     Metric,
     ModelConfig,
@@ -82,23 +81,21 @@ class RunArguments:
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
-        c = preset(name)
-        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
-                   optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip
+        return cls(preset=name, named=named, **vars(preset(name)))
 
     @property
     def overrides(self) -> dict[str, Any]:
         """{full name: value} of all that the arguments change in their preset, such as train.steps."""
-        default, changed = preset(self.preset), {}
-        for section in fields(Config):
-            before, mine = getattr(default, section.name), getattr(self, section.name)
-            parts = [field.name for field in fields(mine)] if is_dataclass(mine) else [""]
-            for part in parts:
-                values = [getattr(of, part) if part else of for of in (before, mine)]
+        changed = {}
+        for section, default in vars(preset(self.preset)).items():
+            mine = getattr(self, section)
+            parts = vars(mine) if section != "tau" else {"": mine}
+            for part, value in parts.items():
+                before = getattr(default, part) if part else default
                 # options of the tokenizer have the name of their section (--tokenizer.tau), the others do not
-                option = f"{section.name}.{part}" if section.name == "tokenizer" else part or section.name
-                if values[0] != values[1] or option in self.named:
-                    changed[f"{section.name}.{part}" if part else section.name] = values[1]
+                option = f"{section}.{part}" if section == "tokenizer" else part or section
+                if value != before or option in self.named:
+                    changed[f"{section}.{part}" if part else section] = value
         return changed
 
     def load(self) -> "Corpus":
@@ -230,8 +227,7 @@ def main(words: list[str] | None = None) -> int:
         if words[:1] == ["data"]:
             corpora.data(words[1:])
             return 0
-        chosen = _preset_of(words)
-        named = _named(words)
+        chosen, named = _preset_of(words), _named(words)
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
@@ -258,7 +254,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        said = "stopped at once; the last checkpoint is whole. Give the same command again to continue"
-        print(f"\npmd_lite: {said}", file=sys.stderr)
+        print("\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",
+              file=sys.stderr)  # fmt: skip
         return 130
     return 0

@@ -168,10 +168,9 @@ def evaluate(
 
 def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
     """The corpus of a run, in the direction of the run."""
-    from pmd_lite import api
+    from pmd_lite.api import load_corpus
 
-    place = name or run.corpus["path"] or run.corpus["name"]
-    corpus = api.load_corpus(place, strict=strict)
+    corpus = load_corpus(name or run.corpus["path"] or run.corpus["name"], strict=strict)
     return corpus if list(corpus.pairs) == run.pairs else corpus.reversed()
 
 
@@ -194,11 +193,11 @@ def show(
     if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
     runs = tuple({path.resolve(): path for path in runs}.values())  # a run that is named twice is shown once
-    paths = [path for path in runs if (path / "config.json").exists()]
-    for path in runs if paths else ():  # runs/* also names comparisons and caches
-        if path not in paths:
+    paths = [path for path in runs if (path / "config.json").exists()] or runs
+    for path in runs:
+        if path not in paths:  # runs/* also names comparisons and caches
             print(f"note: {path} is not a run", file=sys.stderr)
-    shown = [Run(path) for path in paths or runs]
+    shown = [Run(path) for path in paths]
     for run in () if csv else shown:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
@@ -239,13 +238,12 @@ def draw(runs: list[Run], scored: list[Run]) -> None:
     for run in runs:
         if run.evaluations(0):
             drawn(run, "dev_loss", run.plot_dev_loss)
-        if len(run.labels) > 1 and run.evaluations(0):
-            drawn(run, "alphas", run.plot_alphas)
+            if len(run.labels) > 1:
+                drawn(run, "alphas", run.plot_alphas)
     for run in scored:
         if run.without_bleu:
             print(f"{run.path} is not in the frontier: {', '.join(run.without_bleu)} has no BLEU")
-    scored = [run for run in scored if not run.without_bleu]
-    for group in by_corpus(scored):
+    for group in by_corpus([run for run in scored if not run.without_bleu]):
         drawn(group[-1], "frontier", partial(group[-1].plot_frontier, *group[:-1]))
 
 
@@ -266,8 +264,7 @@ def methods(names: Positional[tuple[str, ...]] = ()) -> None:
     print(Table(["method", "samplers", "what it does", "from"], what).to_text())
     costs = [[row.name, row.passes, row.auxiliary, *row.reported] for row in rows]
     columns = ["method", "cost in F", "auxiliary runs", "TED-8 M2O", "TED-8 O2M", "WMT-6 M2O", "WMT-6 O2M"]
-    print()
-    print(Table(columns, costs).to_text())
+    print("\n" + Table(columns, costs).to_text())
     print(f"\nSamplers for any student (--samplers): tau=X, tau, {', '.join(SAMPLERS)}")
 
 
@@ -305,10 +302,5 @@ def compare(
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
                 workers=workers, corpus_options={"strict": strict}, init=init, metrics=metrics,
                 **parse_settings(settings))  # fmt: skip
-    print(found.table().to_text())
-    print("\n".join(found.notes))
-    print()
-    print(found.cost_table().to_text())
-    print(f"\nTables and figures: {out}")
-    for name, error in found.failed.items():
-        print(f"failed: {name}: {error}")
+    print(found.table().to_text(), *found.notes, "", found.cost_table().to_text(), "", sep="\n")
+    print(f"Tables and figures: {out}", *(f"failed: {name}: {why}" for name, why in found.failed.items()), sep="\n")

@@ -208,10 +208,7 @@ class Comparison:
                              baseline=BASELINE if BASELINE in chosen else None)  # fmt: skip
 
     def plot_probabilities(self, labels: Sequence[str] | None = None) -> LessonFigure | None:
-        """Sampling probabilities over training, first seed; by default of all samplers but fixed temperatures.
-
-        None when there is no such sampler.
-        """
+        """Sampling probabilities over training, first seed; by default of all `moving` systems, None without any."""
         from pmd_lite.figures.comparisons import probability_panels
 
         curves = {label: self.curve(label) for label in (self.moving() if labels is None else labels)}

@@ -31,10 +31,7 @@ class Entry:
 
 
 def parse_entry(text: str) -> Entry:
-    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
-
-    Raises UserError when a word does not have this form.
-    """
+    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": method, samplers, fields. UserError for another form."""
     method, *words = text.split() or [""]
     values = parse_settings(words)
     samplers = values.pop("samplers", None)

@@ -48,10 +48,7 @@ def requested(path: Path, folder: str) -> dict[str, Any]:
 
 
 def finished_systems(path: Path, folder: str = "runs") -> list[System]:
-    """Every student of every method that has finished with all seeds, in the order of the methods.
-
-    Raises UserError when there is no comparison in `path`, no such method, or BLEU of different tokenizers.
-    """
+    """Every student of each method that has finished with all seeds, in order. UserError as for `Comparison`."""
     request = requested(path, folder)
     systems = []
     for entry in map(parse_entry, request["methods"]):
@@ -91,10 +88,7 @@ def _check_tokenizers(systems: Sequence[System]) -> None:
 
 
 def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
-    """All that the tables and figures of a comparison show, as JSON can hold it: four decimals, a missing BLEU is None.
-
-    Raises UserError as `finished_systems` does.
-    """
+    """All that tables and figures show, for JSON: four decimals, a missing BLEU is None. UserError as `Comparison`."""
     request = requested(path, folder)
     corpus = load_corpus(request["corpus"], **request["corpus_options"])
     systems = finished_systems(path, folder)

@@ -262,8 +262,7 @@ def _words(text: ParallelText) -> tuple[set[str], set[str]]:
 
 
 class Manifest(NamedTuple):
-    """The content of corpus.json. `files` maps train.fr-en.tsv (also if it is stored in another form) to lines and
-    sha256."""
+    """What corpus.json says. `files`: train.fr-en.tsv (in whatever form it is stored) -> lines and sha256."""
 
     path: Path
     name: str = ""

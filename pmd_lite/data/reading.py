@@ -43,10 +43,7 @@ _OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training
 
 
 def spooled(pieces: Iterable[bytes]) -> Buffer:
-    """The pieces joined. Over 8 MB they are mapped from a temporary file, which disappears with the last reference.
-
-    Raises UserError if the disk with the temporary files is full.
-    """
+    """The pieces joined; over 8 MB in a temporary file, mapped while in use. UserError if its disk is full."""
     pieces, small = iter(pieces), bytearray()
     for piece in pieces:
         small += piece

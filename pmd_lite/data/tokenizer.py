@@ -137,10 +137,7 @@ class Tokenizer:
     def encode_flat(
         self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1
     ) -> tuple[Ints, Ints]:
-        """The result of `encode` as two arrays: [token] the ids of all sentences, [sentence] their lengths.
-
-        For millions of sentences: Python, whose threads wait for one another, does little of the work.
-        """
+        """The result of `encode` as two arrays, quickly: [token] the ids of all sentences, [sentence] their lengths."""
         key, before = self.key(pair, side), [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
         pieces = self._pieces(texts, key, threads)
         inner = np.fromiter(map(len, pieces), np.int64, len(pieces))

@@ -42,18 +42,12 @@ def corpus_bleu(hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokeniz
 
 
 def chrf_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
-    """chrF2 (0..100) and its signature: it counts n-grams of characters and needs no tokenizer (Popovic 2015).
-
-    Raises UserError as `corpus_bleu` does.
-    """
+    """chrF2 (0..100, n-grams of characters; Popovic 2015) and its signature. UserError as `corpus_bleu`."""
     return _scored(CHRF(), hyps, refs)
 
 
 def ter_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
-    """TER and its signature: edits per 100 reference words, lower is better (Snover et al. 2006). It takes minutes.
-
-    Raises UserError as `corpus_bleu` does.
-    """
+    """TER (edits per 100 reference words, slow; Snover et al. 2006) and its signature. UserError as `corpus_bleu`."""
     return _scored(TER(), hyps, refs)
 
 

@@ -21,10 +21,7 @@ def dominates(a: Point, b: Point) -> bool:
 
 
 def pareto_front(points: Sequence[Point]) -> list[int]:
-    """Indices, in the order given, of the points that no other point dominates. Equal points are all kept.
-
-    Raises UserError as `dominates` does.
-    """
+    """Indices, in order, of the points that no other dominates; equal points all stay. UserError as `dominates`."""
     _check_points(points)
     return [i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)]
 
@@ -54,18 +51,12 @@ def _volume(points: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -
 
 
 def larger_half(sizes: Sequence[int]) -> list[int]:
-    """Indices of the high-resource pairs, largest first; with an odd number of pairs the middle one belongs to them.
-
-    sizes: training sentences per pair. Of equal sizes the earlier index counts as the larger.
-    """
+    """Indices of the larger half of [pair] training sizes, largest first, with the middle one; ties: earlier first."""
     return sorted(range(len(sizes)), key=lambda pair: -sizes[pair])[: math.ceil(len(sizes) / 2)]
 
 
 def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split pairs into (high-resource, low-resource) by training size, each from large to small: see `larger_half`.
-
-    This gives fr, de, zh | et, ro, tr on WMT-6 and halves of four on TED-8. Raises UserError when there are no pairs.
-    """
+    """(high-, low-resource) pairs by training size, from large to small: see `larger_half`. UserError for no pairs."""
     if not sizes:
         raise UserError("There are no language pairs to split into high- and low-resource ones.")
     ordered, high = sorted(sizes, key=lambda pair: -sizes[pair]), len(larger_half([*sizes.values()]))

@@ -45,10 +45,7 @@ def by_corpus(runs: Sequence[R]) -> list[list[R]]:
 
 
 def labelled(runs: Sequence[R]) -> list[tuple[R, int, str]]:
-    """(run, student, label) of every student; equal labels of different runs get the run's directory.
-
-    Raises UserError when there is no run, or when the runs were trained on different corpora.
-    """
+    """(run, student, label), with the directory if labels are equal. UserError for no run, or different corpora."""
     if len(groups := by_corpus(runs)) != 1:
         which = "; ".join(f"{run.path} on {run.corpus['name']}" for run, *_ in groups)
         raise UserError("one table or figure shows runs of one corpus (the same names and texts of all pairs), not "

@@ -24,10 +24,7 @@ _SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "
 
 
 def read_scores(file: Path, students: int, pairs: Collection[str], sealed: Callable[[Any], Any]) -> dict[str, Any]:
-    """scores.json: beam, tokenize, scores. UserError when it is absent, damaged, or about other students or pairs.
-
-    sealed: `RunDir.sealed` of this run.
-    """
+    """scores.json. UserError when it is absent, damaged, or of other students or pairs. sealed: of its `RunDir`."""
     again = f"python -m pmd_lite evaluate {file.parent}"
     if not file.exists():
         raise UserError(f"{file.parent} has no scores yet: {again}")

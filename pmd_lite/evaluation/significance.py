@@ -47,10 +47,7 @@ class Difference:
 def sentence_stats(
     hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokenize: Tokenize = "auto"
 ) -> SentenceStats:
-    """BLEU's statistics of each translation against its reference, [sentence, 10].
-
-    Arguments and errors as those of `bleu.corpus_bleu`.
-    """
+    """BLEU's statistics of each translation, [sentence, 10]; arguments and errors as those of `bleu.corpus_bleu`."""
     check_lines(hyps, refs)
     metric = bleu_metric(trg_lang, tokenize)
     metric.effective_order = True  # changes no counts; without it sacreBLEU logs a warning

@@ -30,10 +30,7 @@ Cell = str | float | int | Spread | None
 
 
 def mean_spread(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation (divisor n - 1) over runs with different seeds; prints as "21.3 ± 0.2".
-
-    Raises UserError for no values.
-    """
+    """Mean and sample standard deviation (divisor n - 1) over seeds: "21.3 ± 0.2". Raises UserError for no values."""
     numbers = [float(v) for v in values]
     if not numbers:
         raise UserError("The mean of no values was asked for; give the scores of at least one run.")

@@ -107,10 +107,7 @@ def bleu_metric(trg_lang: str, tokenize: Tokenize = "auto") -> BLEU:
 
 
 def missing_scorers(pairs: Sequence[str], tokenize: Tokenize) -> dict[str, str]:
-    """{pair: why it would have no BLEU here, and what to do}; empty when every pair can be scored.
-
-    This loads every tokenizer, so one that has to be downloaded is on this machine afterwards.
-    """
+    """{pair: why it would have no BLEU here, and what to do}. Loads every tokenizer, and downloads what it must."""
     names = {pair: tokenizer_for(split_pair(pair)[1], tokenize) for pair in pairs}
     problems = {}
     for name, pair in {name: pair for pair, name in reversed(names.items())}.items():  # each tokenizer once

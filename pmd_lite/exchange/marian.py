@@ -155,10 +155,7 @@ def import_marian(
 
 
 def _on_disk(source: str | Path) -> Path:
-    """The directory of a checkpoint: `source`, or where huggingface_hub keeps or downloads a name (OWNER/NAME).
-
-    Raises UserError if it cannot be downloaded.
-    """
+    """The directory `source`, or where huggingface_hub keeps or downloads a name (OWNER/NAME). UserError if nowhere."""
     if os.path.exists(place(source)) or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
         return place(source)
     weights, hub = ("model.safetensors", "pytorch_model.bin"), optional("huggingface_hub")
