@@ -38,32 +38,14 @@ class Comparison:
     captions add when an older version made the runs. summary: all this as summary.json holds it.
     """
 
-    def __init__(self, path: str | Path, folder: str = "runs"):
-        """Read the runs of a comparison in its directory and test the differences.
+    def __init__(self, path: str | Path, folder: str = "runs", summary: dict[str, Any] | None = None):
+        """Read the runs of a comparison in its directory and test the differences, or take what a summary says.
 
         folder: "runs" (equal updates) or "equal-compute". Raises UserError when there is no such comparison, when no
         method has finished with all seeds, or when BLEU was counted with different tokenizers.
         """
-        self._hold(place(path), summarise(place(path), folder))
-
-    @classmethod
-    def load(cls, file: str | Path) -> Comparison:
-        """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
-        self = cls.__new__(cls)
-        try:
-            self._hold(place(file).parent, read_json(place(file)))
-            self.table(), self.cost_table()
-            for label in self.systems:
-                steps, p = self.curve(label)
-                if any(len(values) != len(steps) or {*map(type, values)} - {int, float} for values in p.values()):
-                    raise UserError(f"{label} has not one probability for each step")
-        except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
-            raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
-                            "python -m pmd_lite compare writes") from None  # fmt: skip
-        return self
-
-    def _hold(self, path: Path, data: dict[str, Any]) -> None:
-        self.path, self.summary = path, data
+        self.path = place(path)
+        self.summary = data = summarise(self.path, folder) if summary is None else summary
         self.corpus: str = data["corpus"]
         self.sizes: dict[str, int] = data["sizes"]
         self.seeds: list[int] = data["seeds"]
@@ -81,6 +63,21 @@ class Comparison:
         self.notes: list[str] = data.get("notes", [])
         self.caution = caution(data)
 
+    @classmethod
+    def load(cls, file: str | Path) -> Comparison:
+        """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
+        try:
+            self = cls(place(file).parent, summary=read_json(place(file)))
+            self.table(), self.cost_table()
+            for label in self.systems:
+                steps, p = self.curve(label)
+                if any(len(values) != len(steps) or {*map(type, values)} - {int, float} for values in p.values()):
+                    raise UserError(f"{label} has not one probability for each step")
+        except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
+            raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
+                            "python -m pmd_lite compare writes") from None  # fmt: skip
+        return self
+
     def __repr__(self) -> str:
         return repr(self.table())
 
@@ -96,8 +93,8 @@ class Comparison:
 
     def mean_point(self, label: str) -> tuple[float, float]:
         """(LRL, HRL) BLEU, mean over seeds."""
-        low, high = zip(*self.points(label), strict=True)
-        return fmean(low), fmean(high)
+        low, high = map(fmean, zip(*self.points(label), strict=True))
+        return low, high
 
     def curve(self, label: str) -> tuple[Sequence[int], Mapping[str, Sequence[float]]]:
         """Steps, and the probability of each pair at each of them (first seed)."""
@@ -111,7 +108,7 @@ class Comparison:
     def difference(self, label: str, of: str) -> tuple[float, str] | None:
         """BLEU minus the baseline's over "mean" (all pairs), "HRL" or "LRL", and its mark; None if not tested."""
         tested = self._system(label)["differences"].get(of)
-        return None if tested is None else (float(tested[0]), str(tested[1]))
+        return tested and (float(tested[0]), str(tested[1]))
 
     def moving(self) -> list[str]:
         """Systems whose sampler is not a fixed temperature."""
@@ -125,9 +122,8 @@ class Comparison:
 
     def _without_bleu(self) -> list[str]:
         """Pairs that some run has no BLEU for."""
-        lost = {pair for system in self.systems.values() for run in system["bleu"] for pair in run
-                if math.isnan(run[pair])}  # fmt: skip
-        return [pair for pair in self.sizes if pair in lost]
+        runs = [run for system in self.systems.values() for run in system["bleu"]]
+        return [pair for pair in self.sizes if any(math.isnan(run[pair]) for run in runs)]
 
     # ---- tables
 
@@ -150,9 +146,8 @@ class Comparison:
 
     @property
     def _beside(self) -> list[Metric]:
-        """What the table has beside BLEU. Files of older versions have no chrF; TER is there if it was asked for."""
-        beside: tuple[Metric, ...] = ("chrf", "ter")
-        return [of for of in beside if all(of in system for system in self.systems.values())]
+        """What the table has beside BLEU: chrF (not in the oldest stored results), and TER if it was asked for."""
+        return [of for of in METRICS if of != "bleu" and all(of in system for system in self.systems.values())]
 
     def _caption(self) -> str:
         equal = "compute" if self.equal == "equal-compute" else "updates of each student"

@@ -55,11 +55,11 @@ def finished_systems(path: Path, folder: str = "runs") -> list[System]:
         names = [entry.path(path / folder, seed).name for seed in request["seeds"]]
         if request["failed"].keys() & set(names):  # its directory may hold another run, with other settings
             continue
-        runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
-        finished = tuple(run for run in runs if run is not None)
-        if finished and len(finished) == len(runs):
-            systems += [System(_label(entry, finished[0].labels, i), entry, i, finished)
-                        for i in range(len(finished[0].labels))]  # fmt: skip
+        found = (finished_run(path / folder, entry, seed) for seed in request["seeds"])
+        runs = tuple(run for run in found if run)
+        if runs and len(runs) == len(request["seeds"]):
+            labels = runs[0].labels
+            systems += [System(_label(entry, labels, i), entry, i, runs) for i in range(len(labels))]
     if not systems:
         raise UserError(f"{path}: no method has finished with all seeds; failed: {request['failed'] or 'none'}")
     _check_tokenizers(systems)
@@ -76,15 +76,14 @@ def _label(entry: Entry, labels: Sequence[str], student: int) -> str:
 
 def _check_tokenizers(systems: Sequence[System]) -> None:
     """Raises UserError when some of the runs were scored with another tokenizer."""
-    paths: dict[str, dict[str, Path]] = {}  # {pair: {tokenizer: a run scored with it}}
+    first: dict[str, tuple[str, Path]] = {}  # {pair: (tokenizer, a run scored with it)}
     for run in (run for system in systems for run in system.runs):
         for pair, name in tokenizers_used(run.scores).items():
-            paths.setdefault(pair, {})[name] = run.path
-    for pair, by_name in paths.items():
-        if len(by_name) > 1:
-            where = ", ".join(f"{name} in {path}" for name, path in by_name.items())
-            raise UserError(f"BLEU of {pair} was counted with {where}: such scores cannot be compared. Score all "
-                            "runs alike: python -m pmd_lite evaluate RUN --tokenize NAME")  # fmt: skip
+            other, path = first.setdefault(pair, (name, run.path))
+            if name != other:
+                raise UserError(f"BLEU of {pair} was counted with {other} in {path}, {name} in {run.path}: such scores "
+                                "cannot be compared. Score all runs alike: python -m pmd_lite evaluate RUN --tokenize "
+                                "NAME")  # fmt: skip
 
 
 def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
@@ -114,9 +113,9 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
         "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
         "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
         "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
+        "notes": said_beside(scores, counted),
         "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
         "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
-        "notes": said_beside(scores, counted),
         "untested": differences.untested, "failed": request["failed"],
     }  # fmt: skip
 

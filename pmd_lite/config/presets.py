@@ -58,7 +58,8 @@ def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overri
     Raises UserError for an unknown preset, field or value.
     """
     if not isinstance(name, str) or name not in PRESETS:
-        raise UserError(f"no preset is called {shown(name)}; {nearest(name, PRESETS)}choose {', '.join(PRESETS)}")
+        near = nearest(name, PRESETS)
+        raise UserError(f"no preset is called {shown(name)}; {near}choose one of {', '.join(PRESETS)}")
     chosen = {home_of(key): value for key, value in overrides.items()}
     fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
     return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
