@@ -1,11 +1,9 @@
 """Token-budget batches of one pair, grouped by length. Only seed and pass number decide the order."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +38,7 @@ class Batch:
     rows: Ints
     """[batch] numbers of the sentences in their split."""
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
         if device.type == "cpu":
             return self

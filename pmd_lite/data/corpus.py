@@ -8,8 +8,6 @@
 things, with a warning: CRLF line ends throughout a file, and a last line without line end.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import html
@@ -19,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
@@ -81,12 +79,12 @@ class Corpus:
         )
         return f"<table>{rows}</table><p>{html.escape(self.source)} ({html.escape(self.licence)})</p>"
 
-    def reversed(self) -> Corpus:
+    def reversed(self) -> Self:
         """Every pair with sides swapped: one-to-many from many-to-one. The text is shared, not copied."""
         train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
         return replace(self, pairs=tuple(map(_turn, self.pairs)), train=train, valid=valid, test=test, path=None)
 
-    def only(self, pairs: Sequence[str]) -> Corpus:
+    def only(self, pairs: Sequence[str]) -> Self:
         """Some of the pairs; the text is shared, not copied. Raises UserError for an unknown pair."""
         missing = [pair for pair in pairs if pair not in self.pairs]
         if missing or not pairs:
@@ -99,7 +97,7 @@ class Corpus:
     def from_texts(
         cls, name: str, texts: RawTexts, *, licence: str = "unknown", source: str = "unknown", strict: bool = True,
         allow_leakage: bool = False,
-    ) -> Corpus:  # fmt: skip
+    ) -> "Corpus":  # fmt: skip
         """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
 
         The same checks as for files, and the same UserErrors; options as in `load_corpus`.

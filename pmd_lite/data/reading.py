@@ -6,8 +6,7 @@ a text releases the pages that it has read, so memory stays constant. We never m
 cuts it, the system kills every process that maps it; if another program writes to it, the text changes under us.
 """
 
-from __future__ import annotations
-
+import copy
 import errno
 import gzip
 import hashlib
@@ -21,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +107,7 @@ class Flat:
             first = last
             self.forget()
 
-    def keep(self, lines: Bools) -> tuple[Flat, Ints]:
+    def keep(self, lines: Bools) -> tuple["Flat", Ints]:
         """The text of only the lines marked true, and the numbers of these lines here, from 1."""
         parts = [slice(at, at + _LINES) for at in range(0, len(lines), _LINES)]
 
@@ -142,8 +141,8 @@ class ParallelText(Sequence[tuple[str, str]]):
     @overload
     def __getitem__(self, index: int) -> tuple[str, str]: ...
     @overload
-    def __getitem__(self, index: slice) -> ParallelText: ...
-    def __getitem__(self, index: int | slice) -> tuple[str, str] | ParallelText:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | Self:
         if isinstance(index, slice):
             part = self._copy()
             part._starts, part._tabs, part._stops = self._starts[index], self._tabs[index], self._stops[index]
@@ -162,7 +161,7 @@ class ParallelText(Sequence[tuple[str, str]]):
     def __repr__(self) -> str:
         return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
 
-    def swap(self) -> ParallelText:
+    def swap(self) -> Self:
         """The same text with sides swapped: (trg, src) instead of (src, trg), without a copy."""
         other = self._copy()
         other._swapped = not self._swapped
@@ -203,9 +202,9 @@ class ParallelText(Sequence[tuple[str, str]]):
         """sha256 of the bytes of `raw`, in hex: equal for .tsv, .tsv.gz and two plain files with the same text."""
         return _sha256(self.raw())
 
-    def _copy(self) -> ParallelText:
-        other = ParallelText.__new__(ParallelText)
-        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "sha256"})
+    def _copy(self) -> Self:
+        other = copy.copy(self)
+        other.__dict__.pop("sha256", None)
         return other
 
     def _decode(self, start: int, tab: int, stop: int) -> tuple[str, str]:

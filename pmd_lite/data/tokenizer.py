@@ -12,8 +12,6 @@ Decoding gives the exact text back, with all white space: always with `byte_fall
 the training text. Any other character becomes UNK.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -23,7 +21,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -195,7 +193,7 @@ class Tokenizer:
         write_json(directory / "tokenizer.json", about)
 
     @classmethod
-    def load(cls, directory: Path) -> Tokenizer:
+    def load(cls, directory: Path) -> Self:
         """Inverse of `save`. Raises UserError when the directory holds no tokenizer, or a damaged one."""
         try:
             about = read_json(directory / "tokenizer.json", _SAVED, "is this the directory of a tokenizer?")

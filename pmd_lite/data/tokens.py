@@ -6,16 +6,14 @@
 Millions of sentences pass through in blocks, so memory does not grow with their number.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,27 +53,27 @@ class TokenArray:
         return self.flat[self.starts[i] : self.starts[i] + self.lengths[i]]
 
     @classmethod
-    def build(cls, sentences: Iterable[list[int]]) -> TokenArray:
+    def build(cls, sentences: Iterable[list[int]]) -> Self:
         """From lists of ids, one list per sentence."""
         return cls.join((np.array(ids, np.int32), np.array([len(ids)])) for ids in sentences)
 
     @classmethod
-    def join(cls, blocks: Iterable[tuple[Ids, Ints]]) -> TokenArray:
+    def join(cls, blocks: Iterable[tuple[Ids, Ints]]) -> Self:
         """From blocks of sentences: the ids of each block, and the number of tokens of each of its sentences."""
         flats, lengths = zip((np.zeros(0, np.uint16), np.zeros(0, np.int64)), *blocks, strict=True)
         return cls.cut(np.concatenate(flats), np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64))
 
     @classmethod
-    def cut(cls, flat: Ids, offsets: Ints) -> TokenArray:
+    def cut(cls, flat: Ids, offsets: Ints) -> Self:
         """The array in which each sentence begins where the previous one ends. offsets: [sentence + 1]."""
         lengths = _by_rows(len(offsets) - 1, lambda rows: np.diff(offsets[rows.start : rows.stop + 1]), offsets)
         return cls(flat, offsets[:-1], lengths)
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> TokenArray:
+    def select(self, keep: npt.NDArray[np.bool_]) -> Self:
         """The sentences where `keep` [sentence] is true; no token is copied."""
         starts = _by_rows(len(self), lambda rows: self.starts[rows][keep[rows]], self.starts)
         lengths = _by_rows(len(self), lambda rows: self.lengths[rows][keep[rows]], self.lengths)
-        return TokenArray(self.flat, starts, lengths)
+        return replace(self, starts=starts, lengths=lengths)
 
 
 def _rows(count: int) -> Iterator[slice]:
