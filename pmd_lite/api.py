@@ -168,10 +168,7 @@ def run_size() -> Literal["ci", "lesson"]:
 
 
 def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:
-    """The configuration with the micro-batches of the run in this directory, or of a new one (see `divided`).
-
-    Also returns the requested ones if they differ. Rank 0 explains on stderr.
-    """
+    """The configuration with the micro-batches of this run, or of a new one, and those asked for if they differ."""
     asked = {"tokens": config.train.tokens, "accumulate": config.train.accumulate}
     used, begun = config, (rundir.path / "config.json").exists()
     if not begun:
@@ -238,10 +235,7 @@ def describe(
     corpus: Corpus, row: Method, config: Config, start: Imported | None = None, asked: dict[str, int] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """config.json of a run: what it takes to know whether two runs are the same experiment.
-
-    asked: tokens and accumulate as they were asked for, where the run has others. tokenizer: one that is handed over.
-    """
+    """config.json of a run. asked: tokens and accumulate, where the run has others. tokenizer: one that is given."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
     whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,

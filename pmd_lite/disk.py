@@ -98,10 +98,7 @@ def _number(error: Exception) -> int:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or directory to disk. Raises OSError when a file's bytes do not get there.
-
-    Windows cannot open directories (a rename is durable enough there), and some file systems cannot flush them.
-    """
+    """Flush to disk; OSError if a file's bytes do not get there. Directories: where the system can flush them."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

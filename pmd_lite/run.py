@@ -236,10 +236,7 @@ class Run:
         return cast(Scores, group.gathered(scores)[0])
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
-        """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
-
-        Raises UserError on another corpus, and when there are no translations yet.
-        """
+        """Score stored test translations anew into scores.json. UserError for none, or on another corpus."""
         self.check_corpus(corpus)
         told = {**self._scored, "tokenize": tokenize or self.tokenize}
         return self._score(corpus, "test", told, list(self.scores), metrics)

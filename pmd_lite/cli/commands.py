@@ -75,8 +75,8 @@ def _as_they_arrive(stream: io.BufferedReader, where: str) -> Iterator[list[str]
 
 
 def _counted_from_0(run: Run, student: int) -> int:
-    if not 1 <= student <= len(run.labels):
-        raise UserError(f"--student {student}: this run has {', '.join(str(i + 1) for i in range(len(run.labels)))}")
+    if student not in (numbers := range(1, len(run.labels) + 1)):
+        raise UserError(f"--student {student}: this run has {', '.join(map(str, numbers))}")
     return student - 1
 
 
@@ -108,9 +108,7 @@ def average(run: Positional[Path], out: Path, last: int) -> None:
     print(f"Its test scores: python -m pmd_lite evaluate {average_weights(run, out, last)}")
 
 
-def import_(
-    source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
-) -> None:  # fmt: skip
+def import_(source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()) -> None:
     """Convert a Marian checkpoint of Hugging Face (an opus-mt) into a start for `train --init`.
 
     Args:

@@ -39,7 +39,7 @@ def compare(
     """Train every method with every seed, then write tables and figures into `out`.
 
     Args:
-        corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
+        corpus, corpus_options: a toy world or a corpus directory, and further words for `load_corpus`.
         methods: names of the method table, each with settings of its own if you like, such as
             "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
         seeds: every method is trained once with each of them.
@@ -51,7 +51,6 @@ def compare(
             The cost of an update is measured first, by a run at equal tokens with the first seed.
         reference: the method whose compute all methods get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
-        corpus_options: see `corpus`.
         init: a run, an export or an imported checkpoint that all runs start from, as in `train`.
         show: print how far the runs are.
         metrics: tables always have BLEU and chrF; "ter" adds TER, which is slow.

@@ -26,10 +26,7 @@ def check(ok: bool, what: str, remedy: str) -> None:
 
 
 def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None = None) -> None:
-    """Raise UserError unless every field has a value of its type: a word of a Literal, an int, a float or a bool.
-
-    limits: {field: its smallest and largest value}; other numbers lie between 0 and `MOST`.
-    """
+    """UserError unless every field has a value of its type. limits: {field: (least, most)}; else 0 to `MOST`."""
     section: Any = type(config)
     for name, hint in hints_of(section).items():
         value, parts = getattr(config, name), typing.get_args(hint)

@@ -247,11 +247,7 @@ def sides_of(corpus: Corpus, kind: Literal["joint", "per-language"]) -> dict[str
 
 
 def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
-    """At most about `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if needed.
-
-    Without smoothing, the largest language would take the joint vocabulary, and small languages would be cut into
-    letters.
-    """
+    """About `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if needed."""
     sizes = np.array([len(text) for text, _ in sides])
     logits = np.log(sizes) / tau
     shares = np.exp(logits - logits.max())

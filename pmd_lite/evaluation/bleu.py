@@ -28,11 +28,7 @@ def corpus_bleu(hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokeniz
     """Score detokenised translations against one reference each: cased BLEU and chrF2.
 
     tokenize: the tokenizer of BLEU; "auto" is the one that fits the language (`tokenizers.tokenizer_for`).
-
-    Smoothing is sacreBLEU's default ("exp"): the first precision of zero counts as half a match, the next as a quarter,
-    and so on. It matters only for very poor or very few translations. sacreBLEU logs a warning if the text looks
-    tokenised.
-
+    Smoothing is sacreBLEU's default, see `significance.bleu_of`; it matters only for very poor or few translations.
     Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
     tokenizer is not installed (then `chrf_only` still works).
     """

@@ -12,10 +12,7 @@ Point = Sequence[float]
 
 
 def dominates(a: Point, b: Point) -> bool:
-    """True if a is at least as good as b everywhere and better somewhere. A point never dominates itself.
-
-    Raises UserError for points that cannot be compared: no coordinates, different dimensions or nan.
-    """
+    """True if a is nowhere worse and somewhere better. UserError for no coordinates, other dimensions or nan."""
     _check_points([a, b])
     return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
 
@@ -64,10 +61,7 @@ def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str
 
 
 def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """Average score of each group of pairs; with the groups of split_high_low: (HRL, LRL).
-
-    A group without pairs has nan: the smaller half of one pair is empty. Raises UserError for a pair without a score.
-    """
+    """Average score of each group: (HRL, LRL); nan for an empty group. UserError for a pair without a score."""
     if missing := [pair for group in groups for pair in group if pair not in scores]:
         given = ", ".join(scores) or "nothing"
         raise UserError(f"No score for {', '.join(missing)}. Scores were given for {given}.")

@@ -47,9 +47,7 @@ def score_pair(
 ) -> dict[str, Any]:
     """Scores of one pair's translations (see `Scores`). If a tokenizer is missing, only this pair has no BLEU.
 
-    metrics: TER, which is slow, is counted only if it is among them.
-
-    Raises UserError as `corpus_bleu` does for lists that cannot be scored.
+    metrics: TER, which is slow, is counted only if it is among them. Raises UserError as `corpus_bleu` does.
     """
     ter = dict(zip(("ter", "ter_signature"), ter_only(hyps, refs), strict=True)) if "ter" in metrics else {}
     try:

@@ -76,10 +76,7 @@ class Imported:
         return {"path": str(self.path.resolve()), "sha256": self._sum}
 
     def configure(self, config: Config, overrides: Iterable[str] = ()) -> Config:
-        """`config` with the sizes and kinds of the imported network and tokenizer; dropout and max_len stay.
-
-        overrides: names of fields that the user has set. Raises UserError if the checkpoint decides one of them.
-        """
+        """`config` with the network's shape and tokenizer (dropout, max_len stay). UserError for one of `overrides`."""
         bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
         if decided := sorted(bare[name] for name in bare if name in SHAPE or name in _PIECES):
             raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} sets this; leave it out")
