@@ -15,16 +15,16 @@ from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_json
 from pmd_lite.errors import UserError, shown
-from pmd_lite.evaluation import translation
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Scores, read_scores, without_bleu
+from pmd_lite.evaluation.scoring import Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import Engine, read_translations
+from pmd_lite.evaluation.translation import Engine, read_translations, translate_texts, write_lines
 from pmd_lite.exchange.ctranslate2 import in_ctranslate2
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model import Transformer
+from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.training.dev import kept_line
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
@@ -155,7 +155,15 @@ class Run:
 
     def ensemble(self, *others: Run | str | Path) -> Transformer:
         """All students of these runs as one model: their mean probability. UserError unless tokenizer and pairs fit."""
-        return translation.ensemble_of([self, *(x if isinstance(x, Run) else Run(x) for x in others)])
+        runs = {run.path.resolve(): run for run in (self, *(x if isinstance(x, Run) else Run(x) for x in others))}
+        for run in runs.values():
+            if run.tokenizer.fingerprint != self.tokenizer.fingerprint or not set(self.pairs) <= set(run.pairs):
+                raise UserError(f"{run.path} and {self.path} cannot translate together: they need one tokenizer and "
+                                "the same pairs. Train both with the same tokenizer=")  # fmt: skip
+        models = [run.model(i) for run in runs.values() for i in range(len(run.labels))]
+        device = next(models[0].parameters()).device
+        together = Ensemble([model.to(device) for model in models]).eval()
+        return cast(Transformer, together)  # translation calls the same methods
 
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
@@ -190,7 +198,7 @@ class Run:
         if beam is not None:
             check_number("beam", beam, int, *BEAM)
         model, train = model or self.translator(student, ensemble), self.config.train
-        return translation.translate_texts(
+        return translate_texts(
             model, sentences, pair, self.tokenizer, limit=model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
@@ -228,7 +236,7 @@ class Run:
             mine.append((f"{split}.{names[i]}.{pair}", lines))
         group.barrier("the other processes of this run, which translate")
         for name, lines in (one for share in group.gathered(mine) for one in share if not group.rank):
-            translation.write_lines(self.path / "translations" / f"{name}.txt", lines)
+            write_lines(self.path / "translations" / f"{name}.txt", lines)
         used = engine if engine == "ours" or isinstance(model(0), Engine) else "ours"
         about = dict[str, Any](beam=beam or self.config.train.beam, engine=used, tokenize=tokenize or self.tokenize)
         scores = {} if group.rank else self._score(corpus, split, about, names, metrics)
@@ -251,7 +259,14 @@ class Run:
         self, corpus: Corpus, split: str, about: dict[str, Any], names: Sequence[str], metrics: Sequence[Metric]
     ) -> Scores:
         texts, folder = getattr(corpus, split), self.path / "translations"
-        scores = translation.score_files(folder, split, texts, names, about["tokenize"], metrics)
+        scores: Scores = {name: {} for name in names}
+        for pair, text in texts.items():
+            references = [one_line(trg) for _, trg in text]
+            write_lines(folder / f"{split}.src.{pair}.txt", [src for src, _ in text])
+            write_lines(folder / f"{split}.ref.{pair}.txt", references)
+            for name, of in scores.items():
+                hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
+                of[pair] = score_pair(hypotheses, references, pair, about["tokenize"], metrics)
         if split == "test" and names != ["ensemble"]:
             write_json(self.path / "scores.json", self.dir.sealed({**about, "scores": scores}))
         return scores

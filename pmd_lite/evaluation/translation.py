@@ -2,22 +2,19 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from pmd_lite.config import Metric, Tokenize
-from pmd_lite.data.reading import ParallelText
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pmd_lite.disk import content, write_bytes
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import Scores, one_line, score_pair
+from pmd_lite.evaluation.scoring import one_line
 from pmd_lite.model.decoding import Hypothesis, translate_batch
-from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
@@ -68,35 +65,6 @@ def read_translations(file: Path) -> list[str]:
 def write_lines(file: Path, lines: Sequence[str]) -> None:
     """Write RUN/translations/FILE: UTF-8, one sentence a line."""
     write_bytes(file, "".join(one_line(line) + "\n" for line in lines).encode())
-
-
-def score_files(
-    folder: Path, split: str, texts: Mapping[str, ParallelText], names: Sequence[str], tokenize: Tokenize,
-    metrics: Sequence[Metric],
-) -> Scores:  # fmt: skip
-    """Score SPLIT.NAME.PAIR.txt in `folder`; writes sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt)."""
-    scores: Scores = {name: {} for name in names}
-    for pair, text in texts.items():
-        references = [one_line(trg) for _, trg in text]
-        write_lines(folder / f"{split}.src.{pair}.txt", [src for src, _ in text])
-        write_lines(folder / f"{split}.ref.{pair}.txt", references)
-        for name, of in scores.items():
-            hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
-            of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
-    return scores
-
-
-def ensemble_of(runs: Sequence[Any]) -> Transformer:
-    """All students of several runs as one model, see `Run.ensemble`."""
-    first, *_ = different = list({run.path.resolve(): run for run in runs}.values())
-    for run in different:
-        if run.tokenizer.fingerprint != first.tokenizer.fingerprint or not set(first.pairs) <= set(run.pairs):
-            raise UserError(f"{run.path} and {first.path} cannot translate together: they need one tokenizer and the "
-                            "same pairs. Train both with the same tokenizer=")  # fmt: skip
-    models = [run.model(i) for run in different for i in range(len(run.labels))]
-    device = next(models[0].parameters()).device
-    together = Ensemble([model.to(device) for model in models]).eval()
-    return cast(Transformer, together)  # translation calls the same methods
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
