@@ -22,7 +22,6 @@ from pmd_lite.evaluation.tables import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pmd_lite.data.corpus import Corpus
     from pmd_lite.run import Run
 
 
@@ -148,11 +147,13 @@ def evaluate(
             into scores.json.
         engine: as in `translate`.
     """
+    from pmd_lite.api import load_corpus
     from pmd_lite.evaluation.scoring import METRICS, said_beside
     from pmd_lite.run import Run
 
     trained = Run(run)
-    text = _corpus_of(trained, corpus, strict)
+    text = load_corpus(corpus or trained.corpus["path"] or trained.corpus["name"], strict=strict)
+    text = text if list(text.pairs) == trained.pairs else text.reversed()
     anew = beam is not None or engine != "ours" or ensemble or split != "test"
     if not anew and (trained.path / "scores.json").exists() and (tokenize or "ter" in metrics):
         scores = trained.rescore(text, tokenize, metrics)
@@ -162,14 +163,6 @@ def evaluate(
             for metric in metrics for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, digits=1).to_text())
     print("\n".join(said_beside([scores], metrics)))
-
-
-def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
-    """The corpus of a run, in the direction of the run."""
-    from pmd_lite.api import load_corpus
-
-    corpus = load_corpus(name or run.corpus["path"] or run.corpus["name"], strict=strict)
-    return corpus if list(corpus.pairs) == run.pairs else corpus.reversed()
 
 
 def show(

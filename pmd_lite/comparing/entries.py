@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,8 @@ def parse_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise UserError(f"{word!r}: write name=value, such as steps=1000")
-        values[name] = _value(value)
+        values[name] = value
+        if not re.search(r"[(\[{]", value):
+            with suppress(ValueError, SyntaxError):  # neither a number nor True, False or None: a word
+                values[name] = ast.literal_eval(value)
     return values
-
-
-def _value(text: str) -> Any:
-    """A number, True, False or None; anything else is a word."""
-    try:
-        return ast.literal_eval(text) if not re.search(r"[(\[{]", text) else text
-    except (ValueError, SyntaxError):
-        return text

@@ -62,7 +62,13 @@ def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overri
         raise UserError(f"no preset is called {shown(name)}; {near}choose one of {', '.join(PRESETS)}")
     chosen = {home_of(key): value for key, value in overrides.items()}
     fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
-    return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
+    sections: dict[str, Any] = {}  # all fields of a section at once: its checks compare them with each other
+    for key, value in {**settings(name, direction, method, fidelity), **chosen}.items():
+        section, _, field = key.rpartition(".")
+        sections.setdefault(section, {})[field] = value
+    whole, base = sections.pop("", {}), PRESETS[name]
+    changed = {section: dataclasses.replace(getattr(base, section), **of) for section, of in sections.items()}
+    return dataclasses.replace(base, **whole, **changed)
 
 
 def configured(chosen: str | Config, direction: str, method: str, overrides: Mapping[str, Any]) -> Config:
@@ -90,14 +96,3 @@ def home_of(key: str) -> str:
     near = "" if homes else nearest(name, ["tau", *(field.partition(".")[2] for field in known)])
     what = f"{' and '.join(homes)}" if homes else "no field"
     raise UserError(f"{shown(key)} names {what}; {near}fields: {', '.join(known)}")
-
-
-def _changed(config: Config, values: Mapping[str, Any]) -> Config:
-    """Change fields by full name: all of a section at once, because its checks compare them with each other."""
-    sections: dict[str, Any] = {}
-    for key, value in values.items():
-        section, _, name = key.rpartition(".")
-        sections.setdefault(section, {})[name] = value
-    whole = sections.pop("", {})
-    changed = {section: dataclasses.replace(getattr(config, section), **of) for section, of in sections.items()}
-    return dataclasses.replace(config, **whole, **changed)

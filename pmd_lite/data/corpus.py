@@ -169,8 +169,14 @@ def write_corpus(
     licence, source = licence or corpus.licence, source or corpus.source
     corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
     _refuse_foreign(whole, corpus, overwrite)
+    files = {}
     with new_directory(whole, replace=True) as part:
-        _write_files(corpus, part)
+        for pair, split, text in corpus._texts():
+            files[f"{split}.{pair}.tsv"] = {"lines": len(text), "sha256": text.sha256}
+            with (part / f"{split}.{pair}.tsv").open("wb") as file:
+                file.writelines(text.raw())
+        about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
+        write_json(part / _MANIFEST, about | {"files": files})
     return out
 
 
@@ -269,14 +275,3 @@ def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
                 return
         cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
         raise UserError(f"{place} has another corpus. {cure}")
-
-
-def _write_files(corpus: Corpus, directory: Path) -> None:
-    files = {}
-    for pair, split, text in corpus._texts():
-        name = f"{split}.{pair}.tsv"
-        files[name] = {"lines": len(text), "sha256": text.sha256}
-        with (directory / name).open("wb") as file:
-            file.writelines(text.raw())
-    about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
-    write_json(directory / _MANIFEST, about | {"files": files})
