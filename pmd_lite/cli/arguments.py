@@ -15,20 +15,9 @@ import tyro
 from tyro.conf import arg
 
 from pmd_corpora import commands as corpora
+from pmd_lite import config
 from pmd_lite.cli import commands
 from pmd_lite.cli.lessons import lessons
-from pmd_lite.config import (
-    DistillConfig,
-    Metric,
-    ModelConfig,
-    OptimConfig,
-    SamplingConfig,
-    Show,
-    TeacherConfig,
-    TokenizerConfig,
-    TrainConfig,
-    preset,
-)
 from pmd_lite.disk import CONTROL, plain
 from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.planning import MEAN_TOKENS
@@ -68,26 +57,26 @@ class RunArguments:
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
     tau: float = 5.0
     """Temperature of the student that favours small languages."""
-    train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
-    distill: Annotated[DistillConfig, arg(name="")] = DistillConfig()
-    sampling: Annotated[SamplingConfig, arg(name="")] = SamplingConfig()
-    teacher: Annotated[TeacherConfig, arg(name="")] = TeacherConfig()
-    optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
-    model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
+    train: Annotated[config.TrainConfig, arg(name="")] = config.TrainConfig()
+    distill: Annotated[config.DistillConfig, arg(name="")] = config.DistillConfig()
+    sampling: Annotated[config.SamplingConfig, arg(name="")] = config.SamplingConfig()
+    teacher: Annotated[config.TeacherConfig, arg(name="")] = config.TeacherConfig()
+    optim: Annotated[config.OptimConfig, arg(name="")] = config.OptimConfig()
+    model: Annotated[config.ModelConfig, arg(name="")] = config.ModelConfig()
+    tokenizer: config.TokenizerConfig = config.TokenizerConfig()
     named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
     """Options that the command line names: they override a preset even if they have its value."""
 
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
-        return cls(preset=name, named=named, **vars(preset(name)))
+        return cls(preset=name, named=named, **vars(config.preset(name)))
 
     @property
     def overrides(self) -> dict[str, Any]:
         """{full name: value} of all that the arguments change in their preset, such as train.steps."""
         changed = {}
-        for section, default in vars(preset(self.preset)).items():
+        for section, default in vars(config.preset(self.preset)).items():
             mine = getattr(self, section)
             parts = vars(mine) if section != "tau" else {"": mine}
             for part, value in parts.items():
@@ -117,7 +106,7 @@ class TrainArguments(RunArguments):
     --steps or --epochs it continues a finished one."""
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
-    show: Show = "auto"
+    show: config.Show = "auto"
     """bar, lines, off; auto is a bar in a terminal or a notebook; dashboard is for notebooks."""
     score: bool = True
     """--no-score: the test sets are not translated. `evaluate RUN` does it later."""
@@ -129,7 +118,7 @@ class TrainArguments(RunArguments):
     given: Annotated[Path | None, arg(name="tokenizer", metavar="FILE|DIR")] = None
     """A sentencepiece model of your own for all languages (FILE.model), or RUN/tokenizer of another run. By default the
     run trains its own, with the options tokenizer.*."""
-    metrics: tuple[Metric, ...] = ("bleu",)
+    metrics: tuple[config.Metric, ...] = ("bleu",)
     """Tables of test scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named."""
     processes: int = 1
     """Processes that share the work, for example one for each GPU; 0 takes as many as there are GPUs. torchrun works
