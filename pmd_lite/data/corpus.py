@@ -132,9 +132,7 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
         strict: raise at the first unsound line (blank side, number of columns, control characters, over-long side).
             False leaves such lines out, with a warning in `Corpus.warnings`.
         allow_leakage: only warn if training pairs are also in the test set of their own pair.
-
-    Raises:
-        UserError: says what is wrong, in which file and line, and what to do.
+    Raises: UserError that says what is wrong, in which file and line, and what to do.
     """
     directory = _existing(path)
     manifest = read_manifest(directory / _MANIFEST)
@@ -205,9 +203,7 @@ def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tu
     flat = _join_sides(*flats) if len(flats) == 2 else flats[0]
     sound, warnings = check_lines(flats, strict=strict)
     manifest.check_text(name, flat)
-    if sound.all():
-        return ParallelText(flat), warnings
-    return ParallelText(*flat.keep(sound)), warnings
+    return ParallelText(flat) if sound.all() else ParallelText(*flat.keep(sound)), warnings
 
 
 def _assemble(texts: _Checked, about: Corpus, allow_leakage: bool) -> Corpus:
@@ -231,17 +227,16 @@ def _turn(pair: str) -> str:
 
 def _existing(path: str | Path) -> Path:
     directory = place(path)
-    if os.path.isfile(directory):  # pathlib raises OSError for a name that is too long
-        raise UserError(f"{directory} is a file. Give the directory of the corpus: {directory.parent}.")
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise UserError(f"{directory} is a pipe or a device. Give the directory of a corpus.")
-    if not os.path.isdir(directory):
-        parent = directory.parent
-        siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
-        near = difflib.get_close_matches(directory.name, siblings, n=1)
-        cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
-        raise UserError(f"{directory} does not exist. {cure} a corpus: python -m pmd_lite data --help")
-    return directory
+    if os.path.isdir(directory):  # pathlib raises OSError for a name that is too long
+        return directory
+    parent = directory.parent
+    if os.path.exists(directory):
+        kind = "a file" if os.path.isfile(directory) else "a pipe or a device"
+        raise UserError(f"{directory} is {kind}. Give the directory of the corpus, such as {parent}.")
+    siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+    near = difflib.get_close_matches(directory.name, siblings, n=1)
+    cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
+    raise UserError(f"{directory} does not exist. {cure} a corpus: python -m pmd_lite data --help")
 
 
 def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:

@@ -243,11 +243,10 @@ def find_files(directory: Path, listed: Sequence[str] = ()) -> dict[str, dict[st
         raise UserError(f"{odd[0]} is a directory, a pipe, a device or a broken link. Put the file itself there.")
     in_names = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
     for name in names:
-        if plain := re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name):
-            src, _, trg = plain[2].partition("-")
-            if plain[3] in (src, trg) and src != trg:
-                checked_pair(plain[2], str(directory / name))
-                in_names.add(plain[2])
+        plain = re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name)
+        if plain and plain[3] in plain[2].split("-") and plain[2] != f"{plain[3]}-{plain[3]}":
+            checked_pair(plain[2], str(directory / name))
+            in_names.add(plain[2])
     pairs = sorted(in_names | set(listed)) if in_names else _short_pairs(directory, names, listed)
     if not pairs:
         similar = ", ".join(names[:5]) or "it is empty"
@@ -284,23 +283,21 @@ def _locate(directory: Path, names: Collection[str], split: str, pair: str, only
     src, trg = pair.split("-")
     stem = f"{split}.{pair}"
     forms = [(f"{stem}.tsv",), (f"{stem}.{src}", f"{stem}.{trg}"), (f"{split}.{src}", f"{split}.{trg}")]
-    whole: list[list[str]] = []
+    whole: list[str] = []
     for form in forms:
-        hits = [[name for name in (plain, plain + ".gz") if name in names] for plain in form]
-        complete = all(hits)
-        if any(hits) and not complete and not (form is forms[2] and only_long):
-            missing = form[0] if not hits[0] else form[1]
-            raise UserError(f"{directory / missing} is missing, but its other side exists. Add it (or {missing}.gz).")
-        if complete:
-            whole.append([name for side in hits for name in side])
-            if len(whole) > 1 or len(whole[0]) > len(form):
-                both = " and ".join(name for group in whole for name in group)
-                raise UserError(f"{directory}: {both} hold the same split of {pair} twice. Remove all but one form.")
+        hits = [name for plain in form for name in (plain, f"{plain}.gz") if name in names]
+        lacks = [plain for plain in form if not {plain, f"{plain}.gz"} & {*hits}]
+        if hits and lacks and not (form is forms[2] and only_long):
+            raise UserError(f"{directory / lacks[0]} is missing, but its other side exists. Add it (or {lacks[0]}.gz).")
+        whole += [] if lacks else hits
+        if len(whole) > len(form):
+            both = " and ".join(whole)
+            raise UserError(f"{directory}: {both} hold the same split of {pair} twice. Remove all but one form.")
     if not whole:
         alias = next((name for name in names if _OTHER_NAMES.get(name.partition(".")[0]) == split), None)
         advice = f"Rename {alias}." if alias else "Add it (or .tsv.gz, or two plain files): a corpus needs all splits."
         raise UserError(f"{directory / forms[0][0]} is missing: there is no {split} split for {pair}. {advice}")
-    return tuple(directory / name for name in whole[0])
+    return tuple(directory / name for name in whole)
 
 
 def read_flat(path: Path) -> tuple[Flat, list[str]]:

@@ -6,7 +6,6 @@
 Millions of sentences pass through in blocks, so memory does not grow with their number.
 """
 
-import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -133,9 +132,8 @@ class EncodedCorpus:
         """What was dropped, in words: at most one line for the training data and one for the dev sets."""
         lines = []
         for name, splits, what in (("train", self.train, "not trained on"), ("valid", self.valid, "in no dev loss")):
-            lost = {pair: self.dropped.get(f"{name}.{pair}", 0) for pair in self.pairs}
-            counts = [f"{pair} {lost[pair]:,} of {lost[pair] + len(split):,}"
-                      for pair, split in zip(self.pairs, splits, strict=True) if lost[pair]]  # fmt: skip
+            counts = [f"{pair} {lost:,} of {lost + len(of):,}" for pair, of in zip(self.pairs, splits, strict=True)
+                      if (lost := self.dropped.get(f"{name}.{pair}", 0))]  # fmt: skip
             if counts:
                 lines.append(f"{name}: sentence pairs longer than max_len tokens are {what}: {', '.join(counts)}")
         return lines
@@ -177,8 +175,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         dropped[f"{name}.{pair}"] = int((~keep).sum())
         return EncodedSplit(whole.src.select(keep), whole.trg.select(keep))
 
-    train = tuple(split_of("train", pair) for pair in corpus.pairs)
-    valid = tuple(split_of("valid", pair) for pair in corpus.pairs)
+    train, valid = (tuple(split_of(name, pair) for pair in corpus.pairs) for name in ("train", "valid"))
     return EncodedCorpus(tokenizer, corpus.pairs, train, valid, dropped)
 
 
@@ -234,11 +231,9 @@ def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str,
 
 def _write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
     """Say at the beginning of a .npy file that `count` values of this kind follow."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": kind.str, "fortran_order": False, "shape": (count,)})
-    assert len(header.getvalue()) == _HEADER
     file.seek(0)
-    file.write(header.getvalue())
+    np.lib.format.write_array_header_1_0(file, {"descr": kind.str, "fortran_order": False, "shape": (count,)})
+    assert file.tell() == _HEADER
 
 
 def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:
