@@ -57,8 +57,6 @@ SCRIPTS: Mapping[tuple[str, str, str], Script] = {
 """(preset, direction, strategy) -> script."""
 EPOCHS_BEFORE = 4
 """Epochs without distillation in every script."""
-
-
 LSSD_WEIGHTS: Mapping[tuple[str, str], float] = {
     ("wmt6", "m2o"): 2.0, ("wmt6", "o2m"): 0.8, ("ted8", "m2o"): 2.5, ("ted8", "o2m"): 0.5,
 }  # fmt: skip

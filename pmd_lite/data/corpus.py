@@ -24,6 +24,7 @@ from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find
 from pmd_lite.disk import new_directory, place, write_json
 from pmd_lite.errors import UserError
 
+_Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
 _MANIFEST = "corpus.json"
 _LINES = 1 << 16  # lines that are joined together
@@ -176,9 +177,6 @@ def write_corpus(
         about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
         write_json(part / _MANIFEST, about | {"files": files})
     return out
-
-
-_Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
 
 
 def _join_sides(src: Flat, trg: Flat) -> Flat:

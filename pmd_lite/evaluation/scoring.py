@@ -17,8 +17,6 @@ METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 Scores = dict[str, dict[str, dict[str, Any]]]
 """{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
 None and a reason. Where TER was asked for, also ter and ter_signature."""
-
-
 _SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "chrf_signature": str | None,
           "reason": str, "ter": float, "ter_signature": str}  # fmt: skip
 
@@ -80,22 +78,23 @@ def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ())
 
 def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:
     """Lines to print below a table: every signature once, with its pairs, and every missing BLEU with its reason."""
-    runs = list(all_scores)
+    every = [one for scores in all_scores for of in scores.values() for one in of.items()]
     signatures: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         field = "signature" if metric == "bleu" else f"{metric}_signature"
-        for pair, score in (one for scores in runs for of in scores.values() for one in of.items()):
+        for pair, score in every:
             if score.get(field):
                 signatures.setdefault((METRICS[metric], score[field]), []).append(pair)
     reasons: dict[str, list[str]] = {}
-    for pair, reason in (one for scores in runs for one in without_bleu(scores).items()):
-        reasons.setdefault(reason, []).append(pair)
+    for pair, score in every:
+        if score["bleu"] is None:
+            reasons.setdefault(score["reason"], []).append(pair)
     lines = []
+    names = [name for name, _ in signatures]
     for (name, signature), pairs in signatures.items():
-        of_one = [other for other, _ in signatures if other == name]
-        where = f" of {', '.join(dict.fromkeys(pairs))}" if len(of_one) > 1 else ""
+        where = f" of {', '.join(dict.fromkeys(pairs))}" if names.count(name) > 1 else ""
         lines.append(f"{name} signature{where}: {signature}")
-    lines += ["TER was not counted: python -m pmd_lite evaluate RUN --metrics ter"] if "ter" in metrics and any(
-        is_stale(scores, "auto", ["ter"]) for scores in runs) else []  # fmt: skip
+    if "ter" in metrics and any("ter" not in score for _, score in every):
+        lines.append("TER was not counted: python -m pmd_lite evaluate RUN --metrics ter")
     lines += [f"no BLEU for {', '.join(dict.fromkeys(pairs))}: {reason}" for reason, pairs in reasons.items()]
     return lines

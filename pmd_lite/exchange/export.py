@@ -83,9 +83,6 @@ def _table(rows: Mapping[str, Any]) -> str:
     return "{\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in rows.items()) + "}"
 
 
-# ------------------------------------------------------------------------------------------------- Hugging Face
-
-
 def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     tokenizer, limit, told = trained.tokenizer, trained.config.model.max_len, "Text cannot forge a tag."
     if tokenizer.models.keys() == {"joint"}:
@@ -168,9 +165,6 @@ def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:
         tokenizer_object=backend, pad_token=pad, unk_token=unk, bos_token=bos, eos_token=eos, padding_side="right",
         model_max_length=limit - 1, split_special_tokens=True, clean_up_tokenization_spaces=False,
     )  # fmt: skip
-
-
-# -------------------------------------------------------------------------------------------------- CTranslate2
 
 
 def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
