@@ -57,6 +57,9 @@ class RunArguments:
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
     tau: float = 5.0
     """Temperature of the student that favours small languages."""
+    init: Path | None = None
+    """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
+    checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
     train: Annotated[config.TrainConfig, arg(name="")] = config.TrainConfig()
     distill: Annotated[config.DistillConfig, arg(name="")] = config.DistillConfig()
     sampling: Annotated[config.SamplingConfig, arg(name="")] = config.SamplingConfig()
@@ -112,9 +115,6 @@ class TrainArguments(RunArguments):
     """--no-score: the test sets are not translated. `evaluate RUN` does it later."""
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from other runs: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
-    init: Path | None = None
-    """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
-    checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
     given: Annotated[Path | None, arg(name="tokenizer", metavar="FILE|DIR")] = None
     """A sentencepiece model of your own for all languages (FILE.model), or RUN/tokenizer of another run. By default the
     run trains its own, with the options tokenizer.*."""
@@ -161,8 +161,6 @@ class EstimateArguments(RunArguments):
     """Instead of a corpus: training pairs of each language pair, such as fr-en=3000000 de-en=1500000."""
     mean_tokens: float = MEAN_TOKENS
     """With --sizes: tokens of a sentence."""
-    init: Path | None = None
-    """What the run will start from, as in train."""
     processes: int = 1
     """Processes that will share the run: an update with fewer micro-batches is divided. A row gives their best case."""
     tokens_per_second: float | None = None
@@ -195,12 +193,6 @@ def _preset_of(words: list[str]) -> str:
     return "toy"
 
 
-def _named(words: list[str]) -> tuple[str, ...]:
-    """The options among the words, by the names of their fields: --no-rollback and --rollback=False name rollback."""
-    options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
-    return tuple(option.removeprefix("no_") for option in options)
-
-
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
@@ -216,7 +208,8 @@ def main(words: list[str] | None = None) -> int:
         if words[:1] == ["data"]:
             corpora.data(words[1:])
             return 0
-        chosen, named = _preset_of(words), _named(words)
+        chosen, options = _preset_of(words), [word[2:].partition("=")[0] for word in words if word.startswith("--")]
+        named = tuple(option.replace("-", "_").removeprefix("no_") for option in options)  # --no-rollback: rollback
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:

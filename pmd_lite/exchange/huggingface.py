@@ -104,11 +104,8 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
     state = theirs.state_dict()
     own = {key: value.detach().float().cpu() for key, value in model.state_dict().items()}
     for ours, names in _names(shape):
-        for key, part in zip(names, own[ours].chunk(len(names)), strict=True):
-            state[key] = part
-    for key, table in _tables(own).items():
-        if key in state:
-            state[key] = table
+        state.update(zip(names, own[ours].chunk(len(names)), strict=True))
+    state.update((key, table) for key, table in _tables(own).items() if key in state)
     if shape["output_bias"]:
         state["final_logits_bias"] = own["output_bias"][None]
     for side, _ in _SIDES:
