@@ -73,15 +73,12 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
                 sync(path)
             if replace and out.exists():
                 out.rename(old)
-            try:
-                part.rename(out)
-            except OSError:
-                if old.exists():
-                    old.rename(out)
-                raise
+            part.rename(out)
         sync(out.parent)
-        remove(old)
     finally:
+        if old.exists() and not out.exists():  # the new one did not get there
+            old.rename(out)
+        remove(old)
         remove(part)
 
 

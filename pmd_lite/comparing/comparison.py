@@ -182,10 +182,8 @@ class Comparison:
 
     # ---- figures and files
 
-    def plot_frontier(
-        self, highlight: Sequence[str] = (), labels: Sequence[str] | None = None
-    ) -> LessonFigure | None:  # fmt: skip
-        """Every system, or those named, on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
+    def plot_frontier(self, highlight: Sequence[str] = ()) -> LessonFigure | None:
+        """Every system on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
 
         highlight: names whose marks are filled; without any, all are. Raises UserError for a corpus of one pair.
         """
@@ -196,29 +194,28 @@ class Comparison:
             raise UserError(ONE_PAIR)
         if self._without_bleu():
             return None
-        chosen = list(self.systems if labels is None else labels)
-        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label in chosen for x, y in [self.mean_point(label)])
+        means = {label: self.mean_point(label) for label in self.systems}
+        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
         alt = f"Test BLEU of small and large pairs, mean over {len(self.seeds)} seeds. {text}"
-        return frontier_many({label: self.points(label) for label in chosen}, alt=alt, highlight=highlight,
-                             baseline=BASELINE if BASELINE in chosen else None)  # fmt: skip
+        return frontier_many({label: self.points(label) for label in self.systems}, alt=alt, highlight=highlight,
+                             baseline=BASELINE if BASELINE in self.systems else None)  # fmt: skip
 
-    def plot_probabilities(self, labels: Sequence[str] | None = None) -> LessonFigure | None:
-        """Sampling probabilities over training, first seed; by default of all `moving` systems, None without any."""
+    def plot_probabilities(self) -> LessonFigure | None:
+        """Sampling probabilities of the `moving` systems over training, first seed; None without any."""
         from pmd_lite.figures.comparisons import probability_panels
 
-        curves = {label: self.curve(label) for label in (self.moving() if labels is None else labels)}
+        curves = {label: self.curve(label) for label in self.moving()}
         ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
                          for label, (_, p) in curves.items())  # fmt: skip
         alt = f"Probability of each pair over training. At the end {ends}"
         return probability_panels(curves, alt=alt) if curves else None
 
-    def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure:
-        """Compute of each method, or of those named, by purpose."""
+    def plot_costs(self) -> LessonFigure:
+        """Compute of each method by purpose."""
         from pmd_lite.figures.comparisons import cost_bars
 
-        costs = {method: self.compute[method] for method in (self.compute if methods is None else methods)}
-        text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in costs.items())
-        return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}")
+        text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in self.compute.items())
+        return cost_bars(self.compute, alt=f"Compute in units of {next(iter(self.compute))}: {text}")
 
     def save(self) -> list[Path]:
         """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files.

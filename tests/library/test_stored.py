@@ -107,17 +107,22 @@ def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison, tmp_p
 
 def test_figures_say_what_they_show(stored: Comparison) -> None:
     assert "unimax LRL 11.0 HRL 51.0" in alt_text(stored.plot_frontier(highlight=["unimax"]))
-    assert "unimax" not in alt_text(stored.plot_frontier(labels=["tau=1", "pair model_1 (x)"]))
-    stored.plot_frontier(labels=["unimax", "pair model_1 (x)"])  # without the baseline there is no cross, and no error
-    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(stored.plot_probabilities())
-    only = stored.plot_probabilities(["tau=1"])
-    assert only is not None and len(only.axes) == 1
-    assert alt_text(stored.plot_costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
+    probabilities = stored.plot_probabilities()
+    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(probabilities)
+    assert probabilities is not None and len(probabilities.axes) == len(stored.moving()) == 2
+    costs = "Compute in units of tau=1: tau=1 1.00; unimax 0.90; pair 2.50"
+    assert alt_text(stored.plot_costs()) == costs
     assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(card(stored, "unimax"))
     left, right = card(stored, "unimax").axes
     assert len(left.lines) == 2 and {line.get_gid() for line in right.lines} == set(stored.systems)
     with pytest.raises(UserError, match="No system is called 'nobody'"):
         card(stored, "nobody")
+
+
+def test_without_the_baseline_there_is_no_cross_and_no_error(tmp_path: Path) -> None:
+    data = summary()
+    del data["systems"][0]
+    assert "tau=1" not in alt_text(load(data, tmp_path).plot_frontier())
 
 
 def test_the_picker_draws_every_system(stored: Comparison) -> None:
