@@ -218,10 +218,7 @@ class Comparison:
         return cost_bars(self.compute, alt=f"Compute in units of {next(iter(self.compute))}: {text}")
 
     def save(self) -> list[Path]:
-        """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files.
-
-        A figure that cannot be drawn (a corpus of one pair has no frontier) becomes a line of `notes`.
-        """
+        """Write tables, figures (PNG, PDF), summary.json; return the files. A figure that fails becomes a note."""
         from pmd_lite.figures.style import save_figure
 
         figures: dict[str, LessonFigure | None] = {}

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pmd_lite.data.reading import Bools, Ints
 from pmd_lite.data.tokenizer import BOS, PAD
-from pmd_lite.data.tokens import EncodedSplit, Ints, TokenArray
+from pmd_lite.data.tokens import EncodedSplit, TokenArray
 from pmd_lite.errors import UserError
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, checked_pair, forget, spooled
+from pmd_lite.data.reading import SPLITS, Bools, Flat, Ints, ParallelText, checked_pair, forget, spooled
 from pmd_lite.data.text import CONTROL, UNSEEN, is_blank, odd
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 
-Bools = npt.NDArray[np.bool_]
 Texts = Mapping[str, ParallelText]  # pair -> text
 
 LONGEST = 10_000  # characters in one sentence; a longer one probably lost its line end

@@ -24,16 +24,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.reading import ParallelText, checked_pair
+from pmd_lite.data.reading import Ints, ParallelText, checked_pair
 from pmd_lite.disk import content, read_json, refused, write_bytes, write_json
 from pmd_lite.errors import UserError
-
-Ints = npt.NDArray[np.int64]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
@@ -51,9 +48,7 @@ _BLOCK = 1 << 16  # lines from which a part of the sample is drawn at a time
 # which such a pair begins. The rule is one to one: no text is lost.
 _MARK = "\ufdd0"
 ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
-_PLAIN = {code: character for character, code in ESCAPES.items()}
 _RESERVED = re.compile("[" + "".join(ESCAPES) + "]")
-_ESCAPED = re.compile(_MARK + "[0-2]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -123,13 +118,13 @@ class Tokenizer:
         trg = self._languages_of(pair)[1]
         return [self.tags[trg]] if self.config.tags == "released" else []
 
-    def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1) -> list[list[int]]:
-        """Ids of many sentences of one side of a pair. The number of threads changes only the time.
+    def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"]) -> list[list[int]]:
+        """Ids of many sentences of one side of a pair.
 
         Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag if there is one, pieces, EOS.
         Raises UserError for a pair for which this tokenizer was not trained, or text that is not Unicode.
         """
-        ids, lengths = self.encode_flat(texts, pair, side, threads)
+        ids, lengths = self.encode_flat(texts, pair, side)
         return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if len(lengths) else []
 
     def encode_flat(
@@ -175,7 +170,9 @@ class Tokenizer:
         """Text of the pieces. Specials and tags are left out, UNK becomes U+2047, invalid UTF-8 becomes U+FFFD."""
         text = b"".join([self._texts[i] for i in ids]).decode("utf-8", errors="replace")
         text = text.removeprefix(" ")  # sentencepiece puts one space before every sentence
-        return _ESCAPED.sub(lambda match: _PLAIN[match[0]], text)
+        for character, code in reversed(ESCAPES.items()):  # the mark last: undone earlier, it could begin another code
+            text = text.replace(code, character)
+        return text
 
     def piece(self, token: int) -> str:
         """The text that tables and figures show for an id."""

@@ -19,13 +19,12 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.reading import ParallelText, forget, spooled
+from pmd_lite.data.reading import Bools, Ints, ParallelText, forget, spooled
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import check_seal, explained, new_directory, refused, remove, seal
 from pmd_lite.errors import UserError, reason, waiting
 
 Ids = npt.NDArray[np.integer[Any]]
-Ints = npt.NDArray[np.int64]
 Side = Literal["src", "trg"]
 
 _SIDES: tuple[Side, Side] = ("src", "trg")
@@ -68,7 +67,7 @@ class TokenArray:
         lengths = _by_rows(len(offsets) - 1, lambda rows: np.diff(offsets[rows.start : rows.stop + 1]), offsets)
         return cls(flat, offsets[:-1], lengths)
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> Self:
+    def select(self, keep: Bools) -> Self:
         """The sentences where `keep` [sentence] is true; no token is copied."""
         starts = _by_rows(len(self), lambda rows: self.starts[rows][keep[rows]], self.starts)
         lengths = _by_rows(len(self), lambda rows: self.lengths[rows][keep[rows]], self.lengths)

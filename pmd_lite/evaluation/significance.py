@@ -28,10 +28,7 @@ _BLOCK = 250  # resamples at a time: their counts take 8 bytes for each resample
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better `other` is than `base`, in BLEU.
-
-    delta: observed difference of the means. low, high: 95 % percentile interval. p_value: two-sided.
-    """
+    """How much better `other` is than `base`, in BLEU. low, high: 95 % percentile interval. p_value: two-sided."""
 
     delta: float
     low: float

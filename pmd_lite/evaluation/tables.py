@@ -62,10 +62,7 @@ class Table:
                 raise UserError(f"Row {number} of the table has {len(row)} cells for {len(self.columns)} columns.")
 
     def to_text(self) -> str:
-        """Aligned plain text: words left, numbers right, a line under the header.
-
-        Columns that a line of 160 characters cannot hold follow below, beside the first column again.
-        """
+        """Aligned plain text, numbers right. Beyond 160 characters, columns follow below, beside the first again."""
         grid = [list(self.columns), *self._texts()]
         widths = [max(_width(row[c]) for row in grid) for c in range(len(self.columns))]
         parts, room = [[0]], 160 - widths[0]

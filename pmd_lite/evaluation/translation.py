@@ -121,10 +121,7 @@ def _bucket(length: int) -> int:
 
 
 def batches_by_length(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
-
-    A batch holds one length bucket, so the limit of a sentence does not depend on the others in its batch.
-    """
+    """Cut `order`, sorted by length, into batches of one bucket (one limit) and at most `budget` padded tokens."""
     batches: list[list[int]] = []
     for i in order:
         same = bool(batches) and _bucket(lengths[batches[-1][0]]) == _bucket(lengths[i])
