@@ -23,7 +23,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.exchange.start import start_from
-from pmd_lite.methods import METHODS, needed_runs
+from pmd_lite.methods import METHODS, get_method, needed_runs
 from pmd_lite.processes import Job, run_jobs
 from pmd_lite.training.opening import unlike
 
@@ -210,8 +210,6 @@ class _Plan:
 
 def _length(job: Job) -> float:
     """A guess of how long a run takes, for starting the longest first."""
-    row, config = METHODS.get(str(job["method"])), job["preset_name"]
-    students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
-    searches = "20 rho" in (row.passes if row else "")
+    row, config = get_method(job["method"], job["samplers"]), job["preset_name"]
     steps = config.train.epochs * 100 or config.train.steps
-    return float(steps * config.model.d_model * students * (1 + searches))
+    return float(steps * config.model.d_model * len(row.samplers) * (1 + ("20 rho" in row.passes)))

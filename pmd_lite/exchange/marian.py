@@ -23,6 +23,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -155,12 +156,10 @@ def _on_disk(source: str | Path) -> Path:
     weights, hub = ("model.safetensors", "pytorch_model.bin"), optional("huggingface_hub")
     fetch = partial(hub.snapshot_download, str(source), allow_patterns=["*.json", "*.spm", *weights])
     why = "PMD_OFFLINE forbids it"
-    try:
+    with suppress(OSError):  # it is not there
         found = Path(fetch(local_files_only=True))
         if all((found / name).exists() for name in _FILES) and any((found / name).exists() for name in weights):
             return found
-    except OSError:  # it is not there
-        pass
     if os.environ.get("PMD_OFFLINE", "0") in ("", "0"):
         try:
             return Path(fetch())
