@@ -91,11 +91,10 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
     request = requested(path, folder)
     corpus = load_corpus(request["corpus"], **request["corpus_options"])
     systems = finished_systems(path, folder)
-    for system in systems:
-        for run in system.runs:
-            run.check_corpus(corpus)
-    differences = _Differences(systems, corpus)
-    scores = [run.scores for system in systems for run in system.runs]
+    runs = [run for system in systems for run in system.runs]
+    for run in runs:
+        run.check_corpus(corpus)
+    differences, scores = _Differences(systems, corpus), [run.scores for run in runs]
     counted: list[Metric] = ["bleu", "chrf"]
     counted += ["ter"] if all("ter" in score for of in scores for by in of.values() for score in by.values()) else []
     rows = []
@@ -108,13 +107,13 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
             "differences": differences.of(system), "steps": steps, "p": p,
         })  # fmt: skip
     methods = {system.entry.text: system.runs for system in systems}
+    first = {method: runs[0] for method, runs in methods.items()}
     return {
         "corpus": corpus.name, "sizes": dict(zip(corpus.pairs, corpus.sizes, strict=True)), "seeds": request["seeds"],
         "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
         "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
-        "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
-        "notes": said_beside(scores, counted),
-        "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
+        "costs": _rounded(_costs(first)), "counted": COUNTED, "notes": said_beside(scores, counted),
+        "updates": {method: run.finished["step"] for method, run in first.items()},
         "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
         "untested": differences.untested, "failed": request["failed"],
     }  # fmt: skip

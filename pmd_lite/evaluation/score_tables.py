@@ -83,12 +83,10 @@ def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
 
 def _notes(runs: Sequence[Scored]) -> str:
     """What the caption of a BLEU table must add: missing scores, and tokenizers that differ between runs."""
-    lost = list(dict.fromkeys(pair for run in runs for pair in run.without_bleu))
+    lost = dict.fromkeys(pair for run in runs for pair in run.without_bleu)
     used: dict[str, set[str]] = {}
-    for run in runs:
-        for pair, name in tokenizers_used(run.scores).items():
-            used.setdefault(pair, set()).add(name)
+    for pair, name in (item for run in runs for item in tokenizers_used(run.scores).items()):
+        used.setdefault(pair, set()).add(name)
     mixed = [f"{pair} ({', '.join(sorted(names))})" for pair, names in used.items() if len(names) > 1]
-    notes = [f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing"] if lost else []
-    notes += [f"tokenizers differ, scores cannot be compared: {', '.join(mixed)}"] if mixed else []
-    return "".join(f". {note}" for note in notes)
+    note = f". -: no BLEU for {', '.join(lost)}, whose tokenizer was missing" if lost else ""
+    return f"{note}. tokenizers differ, scores cannot be compared: {', '.join(mixed)}" if mixed else note
