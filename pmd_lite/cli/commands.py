@@ -1,7 +1,5 @@
 """The commands except train, estimate and data; their docstrings are the help texts."""
 
-from __future__ import annotations
-
 import io
 import math
 import sys
@@ -73,7 +71,7 @@ def _as_they_arrive(stream: io.BufferedReader, where: str) -> Iterator[list[str]
     yield list(text_lines(io.BytesIO(rest), where, number))
 
 
-def _counted_from_0(run: Run, student: int) -> int:
+def _counted_from_0(run: "Run", student: int) -> int:
     if student not in (numbers := range(1, len(run.labels) + 1)):
         raise UserError(f"--student {student}: this run has {', '.join(map(str, numbers))}")
     return student - 1
@@ -213,12 +211,12 @@ def show(
         draw(shown, scored)
 
 
-def draw(runs: list[Run], scored: list[Run]) -> None:
+def draw(runs: "list[Run]", scored: "list[Run]") -> None:
     """Draw the figures of each run, and the frontier of the scored ones of each corpus, into RUN/figures."""
     from pmd_lite.evaluation.score_tables import by_corpus
     from pmd_lite.figures.style import save_figure
 
-    def drawn(run: Run, name: str, figure: Callable[[], Figure]) -> None:
+    def drawn(run: "Run", name: str, figure: "Callable[[], Figure]") -> None:
         try:
             picture = figure()
         except UserError as error:  # such as too many pairs for one figure

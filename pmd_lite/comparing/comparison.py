@@ -1,12 +1,10 @@
 """What a comparison measured, in tables and figures: from its runs, or from its summary.json without them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pmd_lite.comparing.summary import BASELINE, summarise
 from pmd_lite.config import Metric
@@ -64,7 +62,7 @@ class Comparison:
         self.caution = caution(data)
 
     @classmethod
-    def load(cls, file: str | Path) -> Comparison:
+    def load(cls, file: str | Path) -> Self:
         """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
         try:
             self = cls(place(file).parent, summary=read_json(place(file)))
@@ -182,7 +180,7 @@ class Comparison:
 
     # ---- figures and files
 
-    def plot_frontier(self, highlight: Sequence[str] = ()) -> LessonFigure | None:
+    def plot_frontier(self, highlight: Sequence[str] = ()) -> "LessonFigure | None":
         """Every system on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
 
         highlight: names whose marks are filled; without any, all are. Raises UserError for a corpus of one pair.
@@ -200,7 +198,7 @@ class Comparison:
         return frontier_many({label: self.points(label) for label in self.systems}, alt=alt, highlight=highlight,
                              baseline=BASELINE if BASELINE in self.systems else None)  # fmt: skip
 
-    def plot_probabilities(self) -> LessonFigure | None:
+    def plot_probabilities(self) -> "LessonFigure | None":
         """Sampling probabilities of the `moving` systems over training, first seed; None without any."""
         from pmd_lite.figures.comparisons import probability_panels
 
@@ -210,7 +208,7 @@ class Comparison:
         alt = f"Probability of each pair over training. At the end {ends}"
         return probability_panels(curves, alt=alt) if curves else None
 
-    def plot_costs(self) -> LessonFigure:
+    def plot_costs(self) -> "LessonFigure":
         """Compute of each method by purpose."""
         from pmd_lite.figures.comparisons import cost_bars
 
