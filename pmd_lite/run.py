@@ -10,7 +10,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pmd_lite.config import BEAM, EngineName, Metric, Tokenize, check_number
+from pmd_lite.config import EngineName, Metric, Tokenize, check_number
+from pmd_lite.config.sections import BEAM
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_json
