@@ -135,10 +135,7 @@ class _Differences:
         self._base_stats = self._stats(self._base) if self._base else []
 
     def of(self, system: System) -> dict[str, tuple[float, str]]:
-        """{"mean" (of all pairs), "HRL", "LRL": (BLEU minus the baseline's, its mark)}; with one seed no mark.
-
-        A mean over a pair whose BLEU is missing, or cannot be counted on this machine, is left out.
-        """
+        """{"mean", "HRL", "LRL": (BLEU minus the baseline's, its mark, "" for one seed)}, of pairs counted here."""
         if self._base is None or system is self._base:
             return {}
         high, low = system.runs[0].groups
@@ -146,7 +143,7 @@ class _Differences:
         tested = {}
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
-            if pairs and all(pair in self._tokenizers for pair in pairs):  # of one pair the smaller half is empty
+            if pairs and self._tokenizers.keys() >= set(pairs):  # of one pair the smaller half is empty
                 both = ([[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats))
                 difference = paired_bootstrap(*both)
                 tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""

@@ -99,10 +99,7 @@ class Corpus:
         cls, name: str, texts: RawTexts, *, licence: str = "unknown", source: str = "unknown", strict: bool = True,
         allow_leakage: bool = False,
     ) -> "Corpus":  # fmt: skip
-        """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
-
-        The same checks as for files, and the same UserErrors; options as in `load_corpus`.
-        """
+        """A corpus of strings, {pair: {"train": [(src, trg), ...], "valid", "test"}}; checks as in `load_corpus`."""
         if not texts:
             raise UserError(f"{name}: there are no pairs. Add one, such as 'fr-en', with train, valid and test.")
         checked: _Checked = {}

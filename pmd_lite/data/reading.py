@@ -123,10 +123,7 @@ class Flat:
 
 
 class ParallelText(Sequence[tuple[str, str]]):
-    """One split of one pair: a sequence of (src, trg) that makes strings only on access.
-
-    Every line of `flat` must have exactly one tab (data/checks.py ensures that). A slice is a view, not a copy.
-    """
+    """One split of one pair: strings (src, trg), made on access; slices are views. `flat`: one tab a line."""
 
     def __init__(self, flat: Flat, numbers: Ints | None = None) -> None:
         self.name, self.forget = flat.name, flat.forget

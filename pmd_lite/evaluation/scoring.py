@@ -43,10 +43,7 @@ def one_line(text: str) -> str:
 def score_pair(
     hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize, metrics: Sequence[Metric] = ()
 ) -> dict[str, Any]:
-    """Scores of one pair's translations (see `Scores`). If a tokenizer is missing, only this pair has no BLEU.
-
-    metrics: TER, which is slow, is counted only if it is among them. Raises UserError as `corpus_bleu` does.
-    """
+    """Scores of one pair, see `Scores`; TER if it is among `metrics`. Raises UserError as `corpus_bleu` does."""
     ter = dict(zip(("ter", "ter_signature"), ter_only(hyps, refs), strict=True)) if "ter" in metrics else {}
     try:
         return asdict(corpus_bleu(hyps, refs, split_pair(pair)[1], tokenize)) | ter
