@@ -197,9 +197,8 @@ def _new_processes() -> multiprocessing.context.BaseContext:
     """
     if sys.platform != "linux" or torch.cuda.is_available():
         return multiprocessing.get_context("spawn")
-    copies = multiprocessing.get_context("forkserver")
-    copies.set_forkserver_preload(["pmd_lite.api"])
-    return copies
+    multiprocessing.set_forkserver_preload(["pmd_lite.api"])
+    return multiprocessing.get_context("forkserver")
 
 
 def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], show: bool) -> None:

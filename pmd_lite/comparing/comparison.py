@@ -181,10 +181,7 @@ class Comparison:
     # ---- figures and files
 
     def plot_frontier(self, highlight: Sequence[str] = ()) -> "LessonFigure | None":
-        """Every system on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
-
-        highlight: names whose marks are filled; without any, all are. Raises UserError for a corpus of one pair.
-        """
+        """Systems by small- and large-pair BLEU, `highlight` filled; None if a BLEU is missing. UserError: one pair."""
         from pmd_lite.figures.comparisons import frontier_many
         from pmd_lite.figures.runs import ONE_PAIR
 
