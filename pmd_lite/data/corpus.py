@@ -21,12 +21,12 @@ from typing import Literal, Self
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
-from pmd_lite.disk import new_directory, place, write_json
+from pmd_lite.disk import place
 from pmd_lite.errors import UserError
 
 _Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
-_MANIFEST = "corpus.json"
+MANIFEST = "corpus.json"
 _LINES = 1 << 16  # lines that are joined together
 
 
@@ -70,7 +70,7 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """sha256 (hex) of the names and bytes of all texts; place, form and order of pairs do not matter."""
-        lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
+        lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self.texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def _repr_html_(self) -> str:
@@ -111,7 +111,8 @@ class Corpus:
             checked[pair] = {s: _check([_in_memory(named[s], splits[s])], strict, Manifest(Path()), "") for s in SPLITS}
         return _assemble(checked, Corpus(name, (), {}, {}, {}, None, licence, source), allow_leakage)
 
-    def _texts(self) -> Iterator[tuple[str, str, ParallelText]]:
+    def texts(self) -> Iterator[tuple[str, str, ParallelText]]:
+        """(pair, split, text) of every text."""
         for pair in self.pairs:
             for split, texts in zip(SPLITS, (self.train, self.valid, self.test), strict=True):
                 yield pair, split, texts[pair]
@@ -133,7 +134,7 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
     Raises: UserError that says what is wrong, in which file and line, and what to do.
     """
     directory = _existing(path)
-    manifest = read_manifest(directory / _MANIFEST)
+    manifest = read_manifest(directory / MANIFEST)
     files = find_files(directory, manifest.pairs)
     manifest.check_pairs(files)
     stamps = {file: _stamp(file) for of in files.values() for paths in of.values() for file in paths}
@@ -147,33 +148,6 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
     about = Corpus(manifest.name or directory.resolve().name, manifest.pairs, {}, {}, {}, directory)
     about = replace(about, licence=manifest.licence, source=manifest.source, stamps=stamps)
     return _assemble(texts, about, allow_leakage)
-
-
-def write_corpus(
-    corpus: Corpus | RawTexts, out_dir: str | Path, *, name: str | None = None, licence: str | None = None,
-    source: str | None = None, overwrite: bool = False,
-) -> Path:  # fmt: skip
-    """Write .tsv files and corpus.json into the directory `out_dir`, which appears whole or not at all.
-
-    This replaces an existing directory: always if it has the same text, only with `overwrite` if it has another corpus,
-    never if it has anything else. Returns `out_dir`. Raises UserError.
-    """
-    out = place(out_dir)
-    whole = out.resolve()
-    if not isinstance(corpus, Corpus):
-        corpus = Corpus.from_texts(name or whole.name, corpus)
-    licence, source = licence or corpus.licence, source or corpus.source
-    corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
-    _refuse_foreign(whole, corpus, overwrite)
-    files = {}
-    with new_directory(whole, replace=True) as part:
-        for pair, split, text in corpus._texts():
-            files[f"{split}.{pair}.tsv"] = {"lines": len(text), "sha256": text.sha256}
-            with (part / f"{split}.{pair}.tsv").open("wb") as file:
-                file.writelines(text.raw())
-        about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
-        write_json(part / _MANIFEST, about | {"files": files})
-    return out
 
 
 def _join_sides(src: Flat, trg: Flat) -> Flat:
@@ -248,20 +222,3 @@ def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:
     except UnicodeEncodeError as error:
         line = error.object.count("\n", 0, error.start) + 1
         raise UserError(f"{name}:{line}: half a surrogate pair, which UTF-8 cannot represent. Remove it.") from error
-
-
-def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
-    """Raise UserError unless `place` is free, has this corpus, or has a corpus that may be overwritten."""
-    if not place.exists():
-        return
-    if not place.is_dir():
-        raise UserError(f"{place} is a file. Choose a directory for the corpus.")
-    names = sorted(p.name for p in place.iterdir())
-    if foreign := [n for n in names if n != _MANIFEST and not n.startswith(tuple(f"{split}." for split in SPLITS))]:
-        raise UserError(f"{place} has {foreign[0]}, which is not part of a corpus. Choose another directory.")
-    if names and not overwrite:
-        with suppress(UserError):
-            if load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint:
-                return
-        cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
-        raise UserError(f"{place} has another corpus. {cure}")
