@@ -208,8 +208,9 @@ def main(words: list[str] | None = None) -> int:
         if words[:1] == ["data"]:
             corpora.data(words[1:])
             return 0
-        chosen, options = _preset_of(words), [word[2:].partition("=")[0] for word in words if word.startswith("--")]
-        named = tuple(option.replace("-", "_").removeprefix("no_") for option in options)  # --no-rollback: rollback
+        chosen = _preset_of(words)
+        options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
+        named = tuple(option.removeprefix("no_") for option in options)  # --no-rollback and --rollback=False: rollback
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:

@@ -66,12 +66,12 @@ class Comparison:
         """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
         try:
             self = cls(place(file).parent, summary=read_json(place(file)))
-            self.table(), self.cost_table()
+            self.table(), self.cost_table(), self.moving()
             for label in self.systems:
                 steps, p = self.curve(label)
                 if any(len(values) != len(steps) or {*map(type, values)} - {int, float} for values in p.values()):
                     raise UserError(f"{label} has not one probability for each step")
-        except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, UserError) as error:
             raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
                             "python -m pmd_lite compare writes") from None  # fmt: skip
         return self

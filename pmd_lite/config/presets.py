@@ -94,5 +94,5 @@ def home_of(key: str) -> str:
     if key == "preset":
         raise UserError("preset: the name of a preset is the third argument, or preset_name=")
     near = "" if homes else nearest(name, ["tau", *(field.partition(".")[2] for field in known)])
-    what = f"{' and '.join(homes)}" if homes else "no field"
+    what = " and ".join(homes) or "no field"
     raise UserError(f"{shown(key)} names {what}; {near}fields: {', '.join(known)}")

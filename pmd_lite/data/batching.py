@@ -42,8 +42,10 @@ class Batch:
             return self
         cuda = device.type == "cuda"
         # A copy from pinned memory does not wait: the host makes the next batch while the GPU computes.
-        moved = {name: (x.pin_memory() if cuda else x).to(device, non_blocking=cuda)
-                 for name, x in vars(self).items() if isinstance(x, Tensor)}  # fmt: skip
+        moved: dict[str, Any] = {
+            name: (x.pin_memory() if cuda else x).to(device, non_blocking=cuda)
+            for name, x in vars(self).items() if isinstance(x, Tensor)
+        }  # fmt: skip
         return replace(self, **moved)
 
     @property

@@ -286,8 +286,9 @@ def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> by
         )  # fmt: skip
     except RuntimeError as error:
         if needed := re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error)):
-            cure = "256 of them bytes. Raise it" if config.byte_fallback else (
-                "one for each character. Raise it, or set byte_fallback=True")  # fmt: skip
+            cure = "one for each character. Raise it, or set byte_fallback=True"
+            if config.byte_fallback:
+                cure = "256 of them bytes. Raise it"
             raise UserError(f"vocab_size={config.vocab_size} is too small for the {name} tokenizer: this text needs at "
                             f"least {needed[1]} pieces, {cure}.") from None  # fmt: skip
         raise UserError(f"sentencepiece could not train the {name} tokenizer ({error}). Give it more text") from None

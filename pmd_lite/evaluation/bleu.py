@@ -57,7 +57,7 @@ def check_lines(hyps: Sequence[str], refs: Sequence[str]) -> None:
     if isinstance(hyps, str) or isinstance(refs, str):
         raise UserError("A single string was given to be scored. Give lists of sentences, even for one sentence.")
     if not hyps or not refs:
-        raise UserError(f"Nothing to score: {len(hyps)} translations, {len(refs)} references. Give one of each.")
+        raise UserError(f"Nothing to score: {len(hyps)} translations, {len(refs)} references. Give at least one each.")
     if len(hyps) != len(refs):
         raise UserError(f"{len(hyps)} translations but {len(refs)} references. Each sentence needs one reference.")
     for name, lines in (("translations", hyps), ("references", refs)):
