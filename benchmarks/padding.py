@@ -19,9 +19,8 @@ import numpy as np
 import pmd_lite as pmd
 from pmd_lite.config import TokenizerConfig
 from pmd_lite.data.batching import cut_batches, cut_split
-from pmd_lite.data.reading import Ints
 from pmd_lite.data.tokenizer import train_tokenizer
-from pmd_lite.data.tokens import EncodedSplit, encode_corpus
+from pmd_lite.data.tokens import EncodedSplit, Ints, encode_corpus
 from pmd_lite.evaluation.tables import Table
 
 Cut = Callable[[EncodedSplit, int], list[Ints]]

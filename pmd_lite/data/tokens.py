@@ -19,7 +19,8 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.reading import Bools, Ints, ParallelText, forget, spooled
+from pmd_lite.data.reading import Bools, ParallelText, forget, spooled
+from pmd_lite.data.reading import Ints as Ints
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import check_seal, explained, new_directory, refused, remove, seal
 from pmd_lite.errors import UserError, reason, waiting

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
-from pmd_lite.data.reading import Ints
-from pmd_lite.data.tokens import EncodedSplit
+from pmd_lite.data.tokens import EncodedSplit, Ints
 from pmd_lite.disk import check_seal, new_directory, refused, remove, seal
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
