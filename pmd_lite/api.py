@@ -162,9 +162,9 @@ def _note_changes(corpus: Corpus) -> None:
 def run_size() -> Literal["ci", "lesson"]:
     """How large a lesson runs: PMD_SIZE in the environment, "lesson" (default) or "ci". UserError for another value."""
     size = os.environ.get("PMD_SIZE", "lesson")
-    if size == "ci" or size == "lesson":
-        return size
-    raise UserError(f"PMD_SIZE={size!r}: set it to ci (seconds, for tests) or lesson (minutes, for reading)")
+    if size not in ("ci", "lesson"):
+        raise UserError(f"PMD_SIZE={size!r}: set it to ci (seconds, for tests) or lesson (minutes, for reading)")
+    return "ci" if size == "ci" else "lesson"
 
 
 def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:

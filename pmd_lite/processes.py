@@ -229,7 +229,8 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
 def _end_with_parent() -> None:
     """Make a worker stop as soon as its parent has ended; its last checkpoint is whole."""
     if parent := multiprocessing.parent_process():
-        threading.Thread(target=lambda: (connection.wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+        gone = parent.sentinel
+        threading.Thread(target=lambda: (connection.wait([gone]), os._exit(1)), daemon=True).start()
 
 
 def _job(job: dict[str, Any], raise_errors: bool) -> Path | UserError:

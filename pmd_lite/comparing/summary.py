@@ -144,8 +144,9 @@ class _Differences:
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
             if pairs and self._tokenizers.keys() >= set(pairs):  # of one pair the smaller half is empty
-                both = ([[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats))
-                difference = paired_bootstrap(*both)
+                base, other = ([[by_pair[pair] for pair in pairs] for by_pair in of]
+                               for of in (self._base_stats, stats))  # fmt: skip
+                difference = paired_bootstrap(base, other)
                 tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
         return tested
 
