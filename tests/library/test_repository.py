@@ -233,6 +233,13 @@ def test_links_to_local_files_lead_somewhere() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_no_text_holds_both_sides_of_a_merge() -> None:
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *(path for folder in ("docs", "lessons/src", "data_scripts")
+             for path in (ROOT / folder).rglob("*.*") if path.suffix in (".md", ".py"))]  # fmt: skip
+    torn = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    assert not [relative(path) for path in texts if torn.search(path.read_text(encoding="utf-8"))]
+
+
 def test_pictures_in_texts_have_a_text_alternative() -> None:
     silent = [where for where, _, text in markdown_texts() for label, _ in local_links(text) if label == "![]"]
     assert not silent
