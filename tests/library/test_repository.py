@@ -101,6 +101,15 @@ def test_every_requirement_is_pinned_and_has_a_reason(path: Path) -> None:
     assert not unexplained, f"{relative(path)}: say in a comment why it needs {unexplained}"
 
 
+def test_the_constraints_hold_the_pins_and_what_they_need() -> None:
+    held = pins(ROOT / "constraints.txt")
+    files = [ROOT / f"requirements{name}.txt" for name in ("", "-dev", "-export", "-download")]
+    assert {name.lower(): held.get(name.lower().replace("_", "-")) for file in files for name in pins(file)} == {
+        name.lower(): version for file in files for name, version in pins(file).items()
+    }
+    assert {"jinja2", "tokenizers", "contourpy"} <= held.keys()
+
+
 def test_binder_has_the_pins_of_the_root() -> None:
     root, binder = pins(ROOT / "requirements.txt"), pins(ROOT / "binder" / "requirements.txt")
     public = {name: Version(version).public for name, version in binder.items()}  # 2.13.0+cpu is 2.13.0
