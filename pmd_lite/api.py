@@ -219,6 +219,9 @@ def _train(
         joined = tokenizer.vocab_size - start.tokenizer.vocab_size
         new = ", ".join(sorted({*tokenizer.languages} - {*start.tokenizer.languages}))
         notes.append(f"starts from {start.init} (weights only){f'; {new} joins with {joined} ids' if new else ''}")
+        if new and {*row.samplers} == {"tau=1"}:
+            notes.append(f"tau=1 seldom draws a small language, and {new} learns from its own sentences: see the next "
+                         "lines, and try tau=5")  # fmt: skip
     redraw = _redraw(rundir.path, show)
     trainer = Trainer(
         encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw,
