@@ -210,6 +210,9 @@ def _train(
         joined = tokenizer.vocab_size - start.tokenizer.vocab_size
         new = ", ".join(sorted({*tokenizer.languages} - {*start.tokenizer.languages}))
         notes.append(f"starts from {start.init} (weights only){f'; {new} joins with {joined} ids' if new else ''}")
+        if new and {*row.samplers} == {"tau=1"}:
+            notes.append(f"tau=1 seldom draws a small language, and {new} learns from its own sentences: see the next "
+                         "lines, and try tau=5")  # fmt: skip
     redraw = None
     if show == "dashboard" and "IPython" in sys.modules:
         from pmd_lite.reports.dashboard import live

@@ -73,6 +73,10 @@ class Corpus:
         lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self.texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{pair} {size:,}" for pair, size in zip(self.pairs, self.sizes, strict=True))
+        return f"<corpus {self.name}, training pairs: {sizes}>"
+
     def _repr_html_(self) -> str:
         counts = [[pair, *(f"{len(getattr(self, split)[pair]):,}" for split in SPLITS)] for pair in self.pairs]
         rows = "".join(

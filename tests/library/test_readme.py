@@ -87,6 +87,13 @@ def test_other_modules_of_the_documents_exist() -> None:
     assert not [name for name in named - {"venv", "pip", "pytest"} if find_spec(name) is None]
 
 
+def test_the_page_of_expectations_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "expectations.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 25
+    assert not [(file, name) for file, name in named if f"def {name}" not in (ROOT / file).read_text(encoding="utf-8")]
+
+
 @pytest.mark.slow
 def test_the_shell_lines_of_the_readme_lead_to_two_tables(
     tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
