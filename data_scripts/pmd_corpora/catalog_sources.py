@@ -115,7 +115,7 @@ def licence_of(source: Source) -> str:
         return source.licence
     fields = metadata.metadata(source.name)
     classifiers = [line.split(" :: ")[-1] for line in fields.get_all("Classifier", []) if line.startswith("License ::")]
-    stated = [fields["License-Expression"], *classifiers, fields["License"]]
+    stated = [*fields.get_all("License-Expression", []), *classifiers, *fields.get_all("License", [])]
     return next((text.splitlines()[0] for text in stated if text), "licence not stated")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, Suppress
 
-from pmd_corpora.assembling import Splits, assemble, finish
+from pmd_corpora.assembling import Asked, Making, Splits, assemble, finish
 from pmd_corpora.parallel_files import one_line, usable
 from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.reading import checked_pair
@@ -36,12 +36,7 @@ def build(
     revision: str = "main",
     config: str | None = None,
     most: int = 0,
-    valid: int = 500,
-    test: int = 500,
-    seed: int = 0,
-    name: str | None = None,
-    licence: str | None = None,
-    overwrite: bool = False,
+    making: Asked = Making(),
     endpoint: Annotated[str | None, Suppress] = None,
 ) -> Path:
     """A parallel data set of the Hugging Face Hub, by its name. Returns `out`.
@@ -53,12 +48,7 @@ def build(
         revision: branch, tag or commit of the data set.
         config: the configuration that holds the pairs; by default the one that is called en-fr or fr-en.
         most: read at most so many training pairs of each language pair, from the first on; 0 reads all.
-        valid: sentence pairs for validation, where the data set has no validation and test split of its own.
-        test: the same for testing.
-        seed: decides which lines are held out then.
-        name: name of the corpus; by default that of the directory.
-        licence: licence of the text; read the card of the data set.
-        overwrite: replace another corpus in `out`.
+        making: how the text is cut, and what the corpus is called.
         endpoint: address of the Hub (default: the variable HF_ENDPOINT, else huggingface.co).
 
     Raises:
@@ -82,9 +72,9 @@ def build(
             rows = _rows(hub, dataset, commit, {path: files[path] for path in paths}, pair, most * (split == "train"))
             found[pair][split], said = usable(f"{dataset}, {split} of {pair}", rows)
             notes += said
-    corpus, more = assemble(found, valid, test, seed)
+    corpus, more = assemble(found, making)
     source = f"Hugging Face Hub: {dataset}@{commit}"
-    return finish(corpus, out, [*notes, *more], name=name, licence=licence, source=source, overwrite=overwrite)
+    return finish(corpus, out, [*notes, *more], source, making)
 
 
 def _files_of(dataset: str, files: Mapping[str, int], pair: str, config: str | None) -> dict[str, list[str]]:

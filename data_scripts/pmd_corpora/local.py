@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pmd_corpora.assembling import finish, split_by_cluster
+from pmd_corpora.assembling import Asked, Making, finish, split_by_cluster
 from pmd_corpora.clusters import near_copies
 from pmd_corpora.columns import TABLE, Columns, read_columns
 from pmd_corpora.parallel_files import Rows, check_sides, read_moses, read_text, read_tmx
@@ -39,13 +39,8 @@ def build(
     columns: Sequence[str] = (),
     score_column: str | None = None,
     min_score: float = -math.inf,
-    valid: int = 500,
-    test: int = 500,
-    seed: int = 0,
-    name: str | None = None,
-    licence: str | None = None,
     source: str | None = None,
-    overwrite: bool = False,
+    making: Asked = Making(),
 ) -> Path:
     """Your own text: a directory with train, valid and test, or files that are split here. Returns `out`.
 
@@ -61,13 +56,8 @@ def build(
             two columns beside the score, or those that are called like the languages, or source and target.
         score_column: the column of a score, as LASER, OpusFilter and others give it; needs --min-score.
         min_score: lines with a lower score are left out.
-        valid: sentence pairs for validation, of unsplit files; at most a quarter of a small text.
-        test: the same for testing.
-        seed: decides which lines are held out.
-        name: name of the corpus; by default that of the directory.
-        licence: licence of the text.
         source: where the text comes from.
-        overwrite: replace another corpus in `out`.
+        making: how the text is cut, and what the corpus is called.
 
     Raises:
         UserError: any fault of the text (file:line and remedy), two sides that look swapped, too little text.
@@ -83,8 +73,8 @@ def build(
         notes += near_copies(corpus)
     else:
         texts, notes = _read_all(inputs, pairs, asked)
-        corpus = Corpus.from_texts("local", split_by_cluster(texts, valid, test, seed))
-    return finish(corpus, out, notes, name=name, licence=licence, source=source, overwrite=overwrite)
+        corpus = Corpus.from_texts("local", split_by_cluster(texts, making))
+    return finish(corpus, out, notes, source, making)
 
 
 def _read_all(inputs: Sequence[Path], pairs: Sequence[str], asked: Columns) -> tuple[dict[str, Rows], list[str]]:

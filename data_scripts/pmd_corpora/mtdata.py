@@ -18,7 +18,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from pmd_corpora.archives import text_lines
-from pmd_corpora.assembling import Splits, assemble, finish
+from pmd_corpora.assembling import Asked, Making, Splits, assemble, finish
 from pmd_corpora.parallel_files import one_line, usable
 from pmd_corpora.terminal import script, terminal
 from pmd_lite.data.reading import checked_pair
@@ -35,12 +35,7 @@ def build(
     train: Sequence[str] = (),
     dev: Sequence[str] = (),
     test_sets: Sequence[str] = (),
-    valid: int = 500,
-    test: int = 500,
-    seed: int = 0,
-    name: str | None = None,
-    licence: str | None = None,
-    overwrite: bool = False,
+    making: Asked = Making(),
 ) -> Path:
     """What mtdata knows: OPUS, Statmt, Tatoeba, TED and others, by recipe or by data set. Returns `out`.
 
@@ -55,12 +50,7 @@ def build(
         train: data sets, such as Statmt-europarl-10-deu-eng; each goes to the pair of its two languages.
         dev: data sets for validation.
         test_sets: data sets for testing.
-        valid: sentence pairs for validation, where mtdata gives no dev and test sets; cut from the training text.
-        test: the same for testing.
-        seed: decides which lines are held out then.
-        name: name of the corpus; by default that of the directory.
-        licence: licence of the text; references.bib of mtdata names the sources.
-        overwrite: replace another corpus in `out`.
+        making: how the text is cut, and what the corpus is called.
 
     Raises:
         UserError: mtdata is missing or fails, a directory is not of its form, too little text.
@@ -92,9 +82,9 @@ def build(
     for pair, folder in zip(pairs, folders, strict=True):
         found[pair], said = read_directory(folder, pair)
         notes += said
-    corpus, more = assemble(found, valid, test, seed)
+    corpus, more = assemble(found, making)
     source = "mtdata: " + "; ".join([*recipe, *sets] or map(str, folders))
-    return finish(corpus, out, [*notes, *more], name=name, licence=licence, source=source, overwrite=overwrite)
+    return finish(corpus, out, [*notes, *more], source, making)
 
 
 def read_directory(folder: Path, pair: str) -> tuple[Splits, list[str]]:

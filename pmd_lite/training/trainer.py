@@ -65,9 +65,11 @@ class Trainer(Algorithm1):
         pairs, clock, before = self.encoded.pairs, self.clock, self.seconds
         progress = Progress(self.show, self.name, pairs, clock.total, clock.step, self.redraw)
         try:
+            asked, device = self.config.train, self.students[0].learner.device
             precision = self.students[0].learner.precision
-            if self.config.train.precision == "auto":
-                progress.say(f"{self.name}  precision {precision.why}")
+            seen = f"auto: torch sees {'a' if device.type == 'cuda' else 'no'} CUDA device"
+            how = f"device {device} ({seen if asked.device == 'auto' else 'as asked'}); precision "
+            progress.say(f"{self.name}  {how}{precision.why if asked.precision == 'auto' else asked.precision}")
             evaluations = self.rundir.lines("eval", len(pairs))
             planned: int = evaluations[-1]["total"] if evaluations else clock.total
             longer = [self._prolonged(planned)] if planned != clock.total else []

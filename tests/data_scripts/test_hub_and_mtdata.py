@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pmd_corpora import hub, mtdata
+from pmd_corpora.assembling import Making
 from pmd_lite.cli.arguments import main
 from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.errors import UserError
@@ -114,7 +115,7 @@ def test_directories_of_mtdata_make_a_corpus(tmp_path: Path) -> None:
     parts = {f"train-parts/OPUS-{name}-v7.1-zho_Hans-eng_US": rows("zho", 20, first)
              for name, first in (("a", 400), ("b", 500))}  # fmt: skip
     two = written(tmp_path / "zho", parts, ("zho_Hans", "eng_US"))
-    out = mtdata.build(tmp_path / "out", one, two, pairs=["fra-eng", "eng-zho"], valid=3, test=3)
+    out = mtdata.build(tmp_path / "out", one, two, pairs=["fra-eng", "eng-zho"], making=Making(valid=3, test=3))
     corpus = load_corpus(out)
     assert list(corpus.train["fra-eng"]) == train and list(corpus.valid["fra-eng"]) == dev
     assert list(corpus.test["fra-eng"]) == [*tests[0], *tests[1]]
@@ -184,3 +185,15 @@ def test_a_directory_without_the_pair_is_refused(tmp_path: Path) -> None:
     (folder / "train.eng").write_text("one\n", encoding="utf-8")
     with pytest.raises(UserError, match="have 9 and 1 lines"):
         mtdata.build(tmp_path / "out", folder, pairs=["fra-eng"])
+
+
+def test_the_options_of_every_text_of_ones_own_are_the_same(tmp_path: Path) -> None:
+    """How it is cut and what the corpus is called: --valid, --licence, ... of mtdata are those of local and hub."""
+    folder = written(tmp_path / "fra", {"train": rows("fra", 30)})
+    words = ["--valid", "3", "--test", "4", "--name", "ours", "--licence", "CC0-1.0"]
+    for more in ([], ["--overwrite", "--seed", "6"]):
+        out = ["--pairs", "fra-eng", "--out", str(tmp_path / "out")]
+        assert main(["data", "mtdata", str(folder), *out, *words, *more]) == 0
+    corpus = load_corpus(tmp_path / "out")
+    assert (corpus.name, corpus.licence) == ("ours", "CC0-1.0")
+    assert [len(of["fra-eng"]) for of in splits(corpus)] == [23, 3, 4]

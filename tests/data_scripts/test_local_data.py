@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmd_corpora import local
+from pmd_corpora.assembling import Making
 from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.parallel_files import check_sides, one_line, read_moses, read_tmx
 from pmd_lite.cli.arguments import main
@@ -39,7 +40,7 @@ def test_unsplit_text_of_two_pairs_is_split_without_leak(tmp_path: Path) -> None
         tmp_path / "all.fr-en.tsv.gz", ["\t".join(row) for row in [*french, ("FR phrase aaa!", "another english line")]]
     )
     plain = [write(tmp_path / f"all.{code}", [row[side] for row in german]) for side, code in ((0, "de"), (1, "en"))]
-    out = local.build(tmp_path / "out", tsv, *plain, valid=5, test=6, licence="mine")
+    out = local.build(tmp_path / "out", tsv, *plain, making=Making(valid=5, test=6, licence="mine"))
     corpus = load_corpus(out)
     assert (corpus.name, corpus.licence) == ("out", "mine")
     assert {pair: (len(corpus.valid[pair]), len(corpus.test[pair])) for pair in corpus.pairs} == {
@@ -60,7 +61,7 @@ def test_one_to_many_keeps_its_direction(tmp_path: Path) -> None:
     for code in ("fr", "de"):
         rows = [f"{en}\t{xx}" for xx, en in lines(40, code)]
         inputs.append(write(tmp_path / f"en-{code}.tsv", rows))
-    corpus = load_corpus(local.build(tmp_path / "out", *inputs, valid=3, test=3))
+    corpus = load_corpus(local.build(tmp_path / "out", *inputs, making=Making(valid=3, test=3)))
     assert corpus.direction == "o2m" and all(src.startswith("english") for src, _ in corpus.train["en-de"])
     assert [src for src, _ in corpus.valid["en-fr"]] == [src for src, _ in corpus.valid["en-de"]]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 
 from lessons import build as builder
 from lessons.demo import demo
@@ -165,6 +166,22 @@ def test_check_names_a_notebook_whose_source_changed(built: Path, tmp_path: Path
     names = [line.split(" differs from src/00_tiny.py")[0] for line in builder.check(folder)]
     assert names == ["00_tiny.ipynb", "solutions/00_tiny.ipynb"]
     assert builder.main(["--check"], folder) == 1
+
+
+def test_a_translated_lesson_keeps_its_outputs(built: Path, tmp_path: Path) -> None:
+    """What docs/instructor.md says: translate the prose cells, then --text; changed code asks for an execution."""
+    folder = copy_of(built, tmp_path / "copy")
+    translated = SOURCE.replace("A tiny lesson", "Eine kleine Lektion").replace("The figure", "Das Bild")
+    (folder / "src" / "00_tiny.py").write_text(translated, encoding="utf-8")
+    assert builder.retell(folder / "src" / "00_tiny.py", folder) and builder.check(folder) == []
+    old, new = (nbformat.read(of / "00_tiny.ipynb", as_version=4).cells for of in (built, folder))
+    assert "Eine kleine Lektion" in new[0].source and [code_cell(cell) for cell in new] == [code_cell(c) for c in old]
+    (folder / "src" / "00_tiny.py").write_text(translated.replace('"two"', '"zwei"'), encoding="utf-8")
+    assert not builder.retell(folder / "src" / "00_tiny.py", folder)
+
+
+def code_cell(cell: NotebookNode) -> object:
+    return (cell.source, cell.outputs) if cell.cell_type == "code" else None
 
 
 def test_check_sees_unexecuted_missing_and_orphaned_notebooks(built: Path, tmp_path: Path, lessons: Path) -> None:

@@ -158,6 +158,7 @@ def test_a_run_with_a_new_language_trains_resumes_and_translates(
     joined = [pair.split("-")[0] for pair in sorted(tiny_corpus.pairs[4:]) if pair != new.pairs[2]]
     said = capsys.readouterr().out
     assert f"starts from {run.path} (weights only); {', '.join(joined)} joins with" in said
+    assert f"{', '.join(joined)} learns from its own sentences: see the next lines, and try tau=5" in said
     with pytest.raises(UserError, match=r"a language joined later.*Export to ctranslate2"):
         run.export("hf", tmp_path / "hf")
     with pytest.raises(UserError, match=r"leave out tokenizer="):

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from pmd_corpora import commands as corpora
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli import arguments, commands
 from pmd_lite.cli.arguments import main
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from tests.library.test_command_line import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +85,13 @@ def test_other_modules_of_the_documents_exist() -> None:
              if line[at] == "-m" and line[at - 1].startswith(("python", "py"))}  # fmt: skip
     assert "lessons.demo" in named
     assert not [name for name in named - {"venv", "pip", "pytest"} if find_spec(name) is None]
+
+
+def test_the_page_of_expectations_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "expectations.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 25
+    assert not [(file, name) for file, name in named if f"def {name}" not in (ROOT / file).read_text(encoding="utf-8")]
 
 
 @pytest.mark.slow

@@ -14,9 +14,10 @@ import pytest
 import sacrebleu
 
 import pmd_lite as pmd
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import ter_only
 from pmd_lite.evaluation.tables import Table, mean_spread
@@ -188,6 +189,7 @@ def test_runs_and_corpora_show_themselves_in_a_notebook(corpus: Corpus, tmp_path
     assert run._repr_html_().startswith("<p>&lt;finished run tau=1") and "&lt;b&gt;" in run._repr_html_()
     run.evaluate(corpus)
     assert run.table().to_html() in run._repr_html_()
+    assert repr(corpus.only(corpus.pairs[:1])).endswith(f"training pairs: {corpus.pairs[0]} {corpus.sizes[0]:,}>")
     shown = corpus._repr_html_()
     for pair in corpus.pairs:
         assert f"<td>{pair}</td><td>{len(corpus.train[pair])}</td><td>{len(corpus.valid[pair])}</td>" in shown

@@ -101,6 +101,15 @@ def test_every_requirement_is_pinned_and_has_a_reason(path: Path) -> None:
     assert not unexplained, f"{relative(path)}: say in a comment why it needs {unexplained}"
 
 
+def test_the_constraints_hold_the_pins_and_what_they_need() -> None:
+    held = pins(ROOT / "constraints.txt")
+    files = [ROOT / f"requirements{name}.txt" for name in ("", "-dev", "-export", "-download")]
+    assert {name.lower(): held.get(name.lower().replace("_", "-")) for file in files for name in pins(file)} == {
+        name.lower(): version for file in files for name, version in pins(file).items()
+    }
+    assert {"jinja2", "tokenizers", "contourpy"} <= held.keys()
+
+
 def test_binder_has_the_pins_of_the_root() -> None:
     root, binder = pins(ROOT / "requirements.txt"), pins(ROOT / "binder" / "requirements.txt")
     public = {name: Version(version).public for name, version in binder.items()}  # 2.13.0+cpu is 2.13.0
@@ -231,6 +240,13 @@ def test_links_to_local_files_lead_somewhere() -> None:
         if not (folder / target).exists()
     ]
     assert not broken, "\n".join(broken)
+
+
+def test_no_text_holds_both_sides_of_a_merge() -> None:
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *(path for folder in ("docs", "lessons/src", "data_scripts")
+             for path in (ROOT / folder).rglob("*.*") if path.suffix in (".md", ".py"))]  # fmt: skip
+    torn = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    assert not [relative(path) for path in texts if torn.search(path.read_text(encoding="utf-8"))]
 
 
 def test_pictures_in_texts_have_a_text_alternative() -> None:
