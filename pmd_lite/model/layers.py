@@ -60,9 +60,6 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
 
 
-# ---------------------------------------------------------------------------------------------------- attention
-
-
 def attend(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
@@ -156,9 +153,6 @@ class CrossAttention(nn.Module):
         return self.out(_merge_heads(attended).reshape(x.shape))
 
 
-# ------------------------------------------------------------------------------------------------------- layers
-
-
 class Residual(nn.Module):
     """The path around a sublayer f. pre: x + drop(f(norm(x))). post: norm(x + drop(f(x)))."""
 
@@ -224,9 +218,6 @@ class DecoderLayer(nn.Module):
         x = self.self_residual.after(x, attended)
         x = self.cross_residual.after(x, self.cross_attention(self.cross_residual.before(x), source, mask))
         return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), keys_values
-
-
-# -------------------------------------------------------------------------------------------------- small parts
 
 
 def for_products(x: Tensor) -> Tensor:

@@ -56,8 +56,6 @@ class Trainer(Algorithm1):
         self._signal: int = signal.SIGINT  # which one came
         self._stop = False  # whether it was pressed in any process; the same on all ranks
 
-    # ---- the loop
-
     def run(self) -> str:
         """Train to the end; returns why it ended. Raises Interrupted after Ctrl-C, UserError when training diverges."""
         with self.group.first():  # rank 0 may cut metrics.jsonl; the other ranks then read the result
@@ -222,8 +220,6 @@ class Trainer(Algorithm1):
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-    # ---- state
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed run needs besides the weights."""
