@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pmd_lite.config.fields import hints_of
 from pmd_lite.config.published import LSSD_WEIGHTS, settings
 from pmd_lite.config.rivals import TeacherConfig
 from pmd_lite.config.sections import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
@@ -81,18 +82,17 @@ def configured(chosen: str | Config, direction: str, method: str, overrides: Map
 def home_of(key: str) -> str:
     """The full name of a field: "steps" -> "train.steps"; "tau" stays. Raises UserError for an unknown one."""
     section, _, name = key.rpartition(".")
-    sections = {f.name: f.default_factory for f in dataclasses.fields(Config) if callable(f.default_factory)}
     if key == "tau":
         return key
-    fields = {s: [f.name for f in dataclasses.fields(of())] for s, of in sections.items()}
-    homes = [s for s in ([section] if section else sections) if name in fields.get(s, ())]
+    fields = {s: [*hints_of(kind)] for s, kind in hints_of(Config).items() if s != "tau"}
+    homes = [s for s in ([section] if section else fields) if name in fields.get(s, ())]
     if len(homes) == 1:
         return f"{homes[0]}.{name}"
     if key == "preset":
         raise UserError("preset: the name of a preset is the third argument, or preset_name=")
-    known, near = ", ".join(f"{s}.{f}" for s in sections for f in fields[s]), ""
+    known, near = ", ".join(f"{s}.{f}" for s in fields for f in fields[s]), ""
     if not homes:
-        near = nearest(name, ["tau", *(f for s in sections for f in fields[s])])
+        near = nearest(name, ["tau", *(f for names in fields.values() for f in names)])
     what = f"fields of {' and '.join(homes)}" if homes else "no field"
     raise UserError(f"{shown(key)} names {what}; {near}fields: {known}")
 
