@@ -140,7 +140,7 @@ class RunDir:
 
     def summary(self) -> dict[str, Any]:
         """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
-        about = dict(read_json(self.path / "finished.json", _END))
+        about: dict[str, Any] = read_json(self.path / "finished.json", _END)
         if about != self.sealed(about, self._log().hex()) or not {"reason", "step", "seconds"} <= about.keys():
             what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
             raise UserError(f"{self.path}: {what}")
