@@ -15,9 +15,10 @@ import torch
 
 import pmd_lite as pmd
 from benchmarks.mutations import ODD, TEXTS, cut, flip, spoil_json, strange
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli.arguments import main as command
 from pmd_lite.config import Config
-from pmd_lite.data.corpus import load_corpus, write_corpus
+from pmd_lite.data.corpus import load_corpus
 from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.snapshot import differences

@@ -38,11 +38,11 @@ from typing import Any
 import torch
 
 import pmd_lite as pmd
+from pmd_corpora.writing import write_corpus
 from pmd_lite import processes
 from pmd_lite.cli import commands
 from pmd_lite.cli.arguments import main as command
 from pmd_lite.comparing.comparison import Comparison
-from pmd_lite.data.corpus import write_corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import read_json
 from pmd_lite.distillation.auto import AutoPMD

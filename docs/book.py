@@ -45,7 +45,11 @@ mathjax_path = "mathjax/tex-chtml.js"
 # Outputs hold more than one form; a notebook's text cells may begin with any level of heading.
 suppress_warnings = ["mystnb.mime_priority", "myst.header"]
 '''
-STYLE = "div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */\n"
+STYLE = """div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */
+.content { width: 62em; max-width: 100%; }  /* the theme's 46em cut most lines of code and tables */
+.content pre { font-size: .78em; }
+.cell_output td, .cell_output th { padding: .15em .7em; }
+"""
 INDEX = """
 
 ```{{toctree}}
@@ -140,6 +144,8 @@ def write_sources(out: Path) -> None:
     for page in texts:
         (out / page).parent.mkdir(parents=True, exist_ok=True)
         (out / page).write_text(changed((ROOT / page).read_text(encoding="utf-8"), ROOT / page, page), encoding="utf-8")
+    for picture in (ROOT / "docs").glob("*.png"):
+        shutil.copy(picture, out / "docs")
     names = {
         name: "\n".join(page.with_suffix("").as_posix() for page in pages)
         for name, pages in (("lessons", lessons), ("texts", texts), ("solutions", solutions))

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -117,7 +117,7 @@ def train(
     if resume not in ("auto", "never") or show not in get_args(Show):
         raise UserError(f"resume={resume!r}, show={show!r}: resume is auto or never, show {', '.join(get_args(Show))}")
     plain_name = re.sub(r"[^\w .,=+-]|^\.+", "_", corpus.name)  # a name in a file does not decide where we write
-    path = place(out) if out is not None else Path("runs") / f"{plain_name}-{row.name}-seed{config.train.seed}"
+    path = place(out or f"runs/{plain_name}-{row.name}-seed{config.train.seed}")
     with explained(path), joined(config.train.device) as group, ExitStack() as lock:
         rundir = RunDir(path, writes=not group.rank)
         if not rundir.finished:  # any machine can return a finished run
@@ -160,10 +160,7 @@ def _note_changes(corpus: Corpus) -> None:
 
 
 def run_size() -> Literal["ci", "lesson"]:
-    """How large a lesson runs: the environment variable PMD_SIZE, "lesson" by default, "ci" for a quick check.
-
-    Raises UserError on another value.
-    """
+    """How large a lesson runs: PMD_SIZE in the environment, "lesson" (default) or "ci". UserError for another value."""
     size = os.environ.get("PMD_SIZE", "lesson")
     if size not in ("ci", "lesson"):
         raise UserError(f"PMD_SIZE={size!r}: set it to ci (seconds, for tests) or lesson (minutes, for reading)")
@@ -171,29 +168,23 @@ def run_size() -> Literal["ci", "lesson"]:
 
 
 def _divided(rundir: RunDir, config: Config, group: Group) -> tuple[Config, dict[str, int] | None]:
-    """The configuration with the micro-batches of the run in this directory, or of a new one (see `divided`).
-
-    Also returns the requested ones if they differ. Rank 0 explains on stderr.
-    """
+    """The configuration with the micro-batches of this run, or of a new one, and those asked for if they differ."""
     asked = {"tokens": config.train.tokens, "accumulate": config.train.accumulate}
     used, begun = config, (rundir.path / "config.json").exists()
     if not begun:
         used = divided(config, group.size)
     elif rundir.config.get("asked") == asked:
-        begun_with = rundir.config["config"]["train"]
-        portion = {name: begun_with[name] for name in asked}
+        portion = {name: rundir.config["config"]["train"][name] for name in asked}
         used = dataclasses.replace(config, train=dataclasses.replace(config.train, **portion))
-    train, note = used.train, ""
-    if used != config:
-        new = f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of processes"
-        why = "as this run was begun" if begun else new
-        note = (f"updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
-                f"{asked['tokens']:,}: {why}")  # fmt: skip
-    elif group.size > train.accumulate and train.turns != "together":
-        note = (f"{group.size - train.accumulate} of {group.size} processes have no share of an update: this run was "
-                f"begun with {train.accumulate} micro-batches")  # fmt: skip
-    if note and not group.rank and not rundir.finished:  # rank 0 comes first: for the others every run has begun
-        print(f"note: {note}", file=sys.stderr)
+    train = used.train
+    if not group.rank and not rundir.finished:  # rank 0 comes first: for the others every run has begun
+        if used != config:
+            new = f"one micro-batch for each of {group.size} processes. The run keeps them, with any number of them"
+            print(f"note: updates are of {train.accumulate} x {train.tokens:,} tokens, not {asked['accumulate']} x "
+                  f"{asked['tokens']:,}: {'as this run was begun' if begun else new}", file=sys.stderr)  # fmt: skip
+        elif group.size > train.accumulate and train.turns != "together":
+            print(f"note: {group.size - train.accumulate} of {group.size} processes have no share of an update: this "
+                  f"run was begun with {train.accumulate} micro-batches", file=sys.stderr)  # fmt: skip
     return used, asked if used != config else None
 
 
@@ -222,7 +213,11 @@ def _train(
         if new and {*row.samplers} == {"tau=1"}:
             notes.append(f"tau=1 seldom draws a small language, and {new} learns from its own sentences: see the next "
                          "lines, and try tau=5")  # fmt: skip
-    redraw = _redraw(rundir.path, show)
+    redraw = None
+    if show == "dashboard" and "IPython" in sys.modules:
+        from pmd_lite.reports.dashboard import live
+
+        redraw = live(rundir.path)
     trainer = Trainer(
         encoded, config, samplers, distiller, rundir, show, row.name, row.first_seat, notes, redraw=redraw,
         watch=functools.partial(_note_changes, corpus), begun=begun, on_event=on_event,
@@ -239,23 +234,11 @@ def _train(
     group.barrier()
 
 
-def _redraw(path: Path, show: Show) -> Callable[[], None] | None:
-    """The function that draws the dashboard of this run in this notebook, and redraws it with every call."""
-    if show != "dashboard" or "IPython" not in sys.modules:
-        return None
-    from pmd_lite.reports.dashboard import live
-
-    return live(path)
-
-
 def describe(
     corpus: Corpus, row: Method, config: Config, start: Imported | None = None, asked: dict[str, int] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """config.json of a run: what it takes to know whether two runs are the same experiment.
-
-    asked: tokens and accumulate as they were asked for, where the run has others. tokenizer: one that is handed over.
-    """
+    """config.json of a run. asked: tokens and accumulate, where the run has others. tokenizer: one that is given."""
     about = {"name": corpus.name, "path": str(corpus.path) if corpus.path else None, "fingerprint": corpus.fingerprint,
              "source": corpus.source, "pairs": list(corpus.pairs), "sizes": corpus.sizes}  # fmt: skip
     whole = {"format": FORMAT, "method": row.name, "samplers": list(row.samplers), "corpus": about,

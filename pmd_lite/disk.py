@@ -39,10 +39,7 @@ _NOTHING_LEFT = "give the same command again: nothing was left behind"
 
 @contextmanager
 def explained(where: Path, then: str = _KEPT) -> Iterator[None]:
-    """Turn what the file system refuses inside the block into UserError; all other errors pass.
-
-    then: what to do after the cause is gone.
-    """
+    """Turn what the file system refuses in the block into UserError, with the advice `then`; other errors pass."""
     try:
         yield
     except Exception as error:
@@ -76,15 +73,12 @@ def new_directory(out: Path, *, replace: bool = False, then: str = _NOTHING_LEFT
                 sync(path)
             if replace and out.exists():
                 out.rename(old)
-            try:
-                part.rename(out)
-            except OSError:
-                if old.exists():
-                    old.rename(out)
-                raise
+            part.rename(out)
         sync(out.parent)
-        remove(old)
     finally:
+        if old.exists() and not out.exists():  # the new one did not get there
+            old.rename(out)
+        remove(old)
         remove(part)
 
 
@@ -101,11 +95,7 @@ def _number(error: Exception) -> int:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or directory to disk. Raises OSError when a file's bytes do not get there.
-
-    Windows cannot open directories (a rename is durable enough there), and some file systems cannot flush them.
-    """
-    folder = path.is_dir()
+    """Flush to disk; OSError if a file's bytes do not get there. Directories: where the system can flush them."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -113,8 +103,7 @@ def sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        cannot_flush = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-        if not folder and error.errno not in cannot_flush:
+        if not path.is_dir() and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
 
 
@@ -189,19 +178,21 @@ def check_seal(folder: Path) -> None:
     cure = f"Delete {folder}; it is made again."
     sums = read_json(folder / "sums.json", {"*": str}, cure)
     for path, digest in ((folder / name, digest) for name, digest in sums.items()):
-        what = f"{path}: this file is missing or damaged. {cure}"
         try:
-            whole = checksum(path) == digest
-        except OSError as error:
-            raise UserError(refused(path, error) or what) from None
-        if not whole:
-            raise UserError(what)
+            if checksum(path) != digest:
+                raise ValueError("it is not the file that was sealed")
+        except (OSError, ValueError) as error:
+            raise UserError(refused(path, error) or f"{path}: this file is missing or damaged. {cure}") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file with `write_atomic`."""
+    write_atomic(path, lambda p: p.write_bytes(data))
 
 
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON with `write_atomic`."""
-    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-    write_atomic(path, lambda p: p.write_text(text, encoding="utf-8", newline="\n"))
+    write_bytes(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 class Record(dict[str, Any]):

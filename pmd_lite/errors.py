@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+PATIENCE = 5.0  # seconds for which a process may wait in silence
+
 
 class UserError(Exception):
     """Something outside the code is wrong: a file, an option, a missing package.
@@ -44,9 +46,6 @@ def shown(value: object) -> str:
         return reprlib.repr(value)
     except ValueError:  # Python does not write more than 4,300 digits
         return "a number of thousands of digits"
-
-
-PATIENCE = 5.0  # seconds for which a process may wait in silence
 
 
 @contextmanager

@@ -4,12 +4,10 @@ A Sampler decides which pair comes next. A Distiller decides what to distil, fro
 only through a Probe. A call of a Probe leaves weights, gradients, optimiser, mode and random state as they were.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -36,7 +34,7 @@ class Clock:
     """Updates before mutual distillation begins."""
 
     @classmethod
-    def of(cls, config: Config, batches: float, waits: bool) -> Clock:
+    def of(cls, config: Config, batches: float, waits: bool) -> Self:
         """The clock of a run before its first update. Only this function decides how long an epoch and a run are.
 
         Args:
@@ -50,7 +48,7 @@ class Clock:
             total = min(total, train.max_steps)
         return cls(0, total, epoch, round(config.distill.resolved.start * total) if waits else 0)
 
-    def at(self, step: int) -> Clock:
+    def at(self, step: int) -> Self:
         """The same clock after `step` updates."""
         return replace(self, step=step)
 

@@ -1,7 +1,6 @@
 """Every method as one row: a sampler for each student, and a distiller. To add a method, add a row (and its class)."""
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,10 +98,7 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
 def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
-    """The row called `name`, or "tau=X" for any temperature. `samplers` replaces its samplers (three: three students).
-
-    Raises UserError for an unknown name; the message names the nearest known one.
-    """
+    """The row `name` or "tau=X"; `samplers` replaces its own (three: three students). UserError for another name."""
     if not isinstance(name, str):
         raise UserError(f"method {shown(name)}: write its name, one of {', '.join(METHODS)}")
     if name in METHODS:
@@ -115,30 +111,24 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
     if samplers is None:
         return row
     for specification in samplers:
-        check_sampler(specification)
-    alone = len(row.samplers) == 1
-    if not samplers or (alone and len(samplers) != 1):
-        raise UserError(f"{name} takes {len(row.samplers)} sampler(s), not {len(samplers)}: name as many")
-    if not alone and len(samplers) < 2:
+        if specification != "tau" and specification not in SAMPLERS:
+            parse_tau(specification)
+    if len(row.samplers) == 1 != len(samplers):
+        raise UserError(f"{name} takes 1 sampler, not {len(samplers)}: name as many")
+    if len(row.samplers) > 1 and len(samplers) < 2:
         raise UserError(f"{name} with {len(samplers)} sampler(s): mutual distillation needs at least two students")
     return replace(row, samplers=tuple(samplers))
 
 
 def student_labels(method: Method, tau: float) -> list[str]:
     """The students' names in tables and figures: "tau=1", "lssd", or "auto-pmd model_2 (tau=5)"."""
-    labels = [_sampler_label(specification, tau) for specification in method.samplers]
+    labels = [name if name in SAMPLERS else f"tau={tau if name == 'tau' else parse_tau(name):g}"
+              for name in method.samplers]  # fmt: skip
     if len(labels) > 1:
         return [f"{method.name} model_{i + 1} ({label})" for i, label in enumerate(labels)]
     if method.distiller is NoDistillation:
         return labels  # a single model is its sampler
     return [method.name if method.samplers == METHODS[method.name].samplers else f"{method.name} ({labels[0]})"]
-
-
-def _sampler_label(specification: str, tau: float) -> str:
-    if specification in SAMPLERS:
-        return specification
-    value = tau if specification == "tau" else parse_tau(specification)
-    return f"tau={'inf' if value == math.inf else f'{value:g}'}"
 
 
 @dataclass(frozen=True)
@@ -192,36 +182,24 @@ You may add an entry of your own, and a row of your own to `METHODS`: both work 
 
 
 def parse_tau(specification: str) -> float:
-    """ "tau=5" -> 5.0. Raises UserError."""
+    """ "tau=5" -> 5.0. Raises UserError for what is not a temperature."""
     try:
         tau = float(specification.removeprefix("tau="))
     except ValueError:
         tau = -1.0
     if not specification.startswith("tau=") or not tau >= TEMPERATURE[0]:
-        raise UserError(f"sampler {shown(specification)}: write tau=1, tau=5 or tau=inf (a positive temperature, at "
-                        "least 0.001), or tau")  # fmt: skip
+        raise UserError(f"no sampler {shown(specification)}; {nearest(specification, SAMPLERS, 0.4)}There are "
+                        f"{', '.join(SAMPLERS)}. Or write tau=1, tau=5 or tau=inf (a positive temperature, at least "
+                        "0.001), or tau for the config's")  # fmt: skip
     return tau
-
-
-def check_sampler(specification: str) -> None:
-    """Raises UserError unless `specification` names a sampler."""
-    if specification == "tau" or specification in SAMPLERS:
-        return
-    if specification.startswith("tau"):
-        parse_tau(specification)
-        return
-    hint = nearest(specification, SAMPLERS, 0.4)
-    raise UserError(f"no sampler {shown(specification)}; {hint}There are {', '.join(SAMPLERS)}. Or write tau=1, tau=5 "
-                    "or tau=inf (any positive temperature), or tau for the config's")  # fmt: skip
 
 
 def make_samplers(
     specifications: Sequence[str], sizes: Sequence[int], config: Config, resources: Resources | None = None
 ) -> list[Sampler]:
     """One sampler for each student. sizes: [pair] training sentence pairs."""
-    resources = resources or Resources()
     return [
-        SAMPLERS[name](sizes, config, resources) if name in SAMPLERS
+        SAMPLERS[name](sizes, config, resources or Resources()) if name in SAMPLERS
         else TemperatureSampler(sizes, config.tau if name == "tau" else parse_tau(name))
         for name in specifications
     ]  # fmt: skip

@@ -104,10 +104,8 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
     """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would not work as before."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    may_set = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()} if may_set else {}
     try:
         yield
     finally:
@@ -118,10 +116,7 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _torch_heard_if_it_helps() -> Iterator[None]:
-    """Hold back PyTorch's log of processes that end: if a request is refused, our own error is enough.
-
-    After any other error, the log is printed, with its traceback.
-    """
+    """Hold back PyTorch's log of ended processes; print it unless a request was refused: then our error says all."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     held: list[logging.LogRecord] = []
 
@@ -131,30 +126,26 @@ def _torch_heard_if_it_helps() -> Iterator[None]:
 
     for logger in loggers:
         logger.addFilter(hold)
-    refused = False
     try:
         yield
     except ChildFailedError as error:
-        refused = _said(error)[1].startswith(_TOLD)
+        if _said(error)[1].startswith(_TOLD):
+            held.clear()
         raise
     finally:
         for logger in loggers:
             logger.removeFilter(hold)
-        for record in [] if refused else held:
+        for record in held:
             logging.getLogger(record.name).handle(record)
 
 
 def _said(error: ChildFailedError) -> tuple[int, str]:
     """The number of the process that failed first, and the last line of its message."""
     rank, failure = error.get_first_failure()
-    return int(rank), re.sub(r"^pmd_lite\.[\w.]+\.", "", _reason(failure.message))
-
-
-def _reason(message: Any) -> str:
-    """The last line of the message of a process."""
-    said = message.get("message", message) if isinstance(message, dict) else message
-    lines = [line for line in str(said).splitlines() if line.strip()]
-    return lines[-1].strip().rstrip(".") if lines else "without a word"
+    said: Any = failure.message
+    said = said.get("message", said) if isinstance(said, dict) else said
+    lines = [line.strip() for line in str(said).splitlines() if line.strip()] or ["without a word"]
+    return int(rank), re.sub(r"^pmd_lite\.[\w.]+\.", "", lines[-1].rstrip("."))
 
 
 Job = Mapping[str, Any]
@@ -162,17 +153,16 @@ Job = Mapping[str, Any]
 
 
 def train_side_by_side(jobs: Sequence[Job], workers: int = 2, show: bool = True) -> list[Run]:
-    """Train several runs at the same time, each in its own process with one thread; results do not depend on the
-    others.
+    """Train several runs at the same time, each in its own process with one thread; none depends on the others.
 
-    A run in the calling process is equal up to rounding: on some processors its last digits differ.
+    A run in the calling process is equal up to rounding: on some processors its last digits differ. Small models leave
+    a second core idle, so two at a time take less time.
 
     Args:
-        jobs: arguments of `train` for each run, `out` among them, with the corpus by name or path; `corpus_options` may
-            hold those of `load_corpus`.
+        jobs: for each run, arguments of `train`, see `Job`.
         workers: processes at the same time; more than the machine has cores do not help.
         show: print the progress of the runs, and the minutes.
-    One small model leaves a second core idle; two small models use it. Raises the first UserError of any run.
+    Raises the first UserError of any run.
     """
     outcomes = run_jobs(jobs, workers, stop_at_error=True, show=show)
     return [Run(outcome) for outcome in outcomes if isinstance(outcome, Path)]
@@ -207,9 +197,8 @@ def _new_processes() -> multiprocessing.context.BaseContext:
     """
     if sys.platform != "linux" or torch.cuda.is_available():
         return multiprocessing.get_context("spawn")
-    copies = multiprocessing.get_context("forkserver")
-    copies.set_forkserver_preload(["pmd_lite.api"])
-    return copies
+    multiprocessing.set_forkserver_preload(["pmd_lite.api"])
+    return multiprocessing.get_context("forkserver")
 
 
 def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], show: bool) -> None:
@@ -222,13 +211,14 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
         for done in set(futures) - pending:
             done.result()
         finished, spent = len(jobs) - len(pending), (time.perf_counter() - started) / 60
-        left = f", {spent:.0f} min"
+        line = f"{finished} of {len(jobs)} runs done, {spent:.0f} min"
         if finished > before:
-            left += f", about {spent / (finished - before) * len(pending):.0f} min left"
-        line = f"{finished} of {len(jobs)} runs done{left}"
-        if live:
-            running = [job for job, future in zip(jobs, futures, strict=True) if future in pending and future.running()]
-            line += "".join(f" | {place(job['out']).name} {_standing(place(job['out']))}" for job in running)
+            line += f", about {spent / (finished - before) * len(pending):.0f} min left"
+        for job, future in zip(jobs, futures, strict=True):
+            if live and future in pending and future.running():
+                run = RunDir(place(job["out"]))
+                steps = [m["step"] for m in run.metrics()]
+                line += f" | {run.path.name} {f'step {steps[-1]}' if steps else '...'}"
         if show and line != shown and (live or not shown.startswith(f"{finished} ")):
             print(("\r" + line.ljust(len(shown))) if live else line, end="" if live else "\n", flush=True)
             shown = line
@@ -238,16 +228,9 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
 
 def _end_with_parent() -> None:
     """Make a worker stop as soon as its parent has ended; its last checkpoint is whole."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
         gone = parent.sentinel
         threading.Thread(target=lambda: (connection.wait([gone]), os._exit(1)), daemon=True).start()
-
-
-def _standing(out: Path) -> str:
-    """The progress of a run in another process, from its metrics."""
-    steps = [m["step"] for m in RunDir(out).metrics()]
-    return f"step {steps[-1]}" if steps else "..."
 
 
 def _job(job: dict[str, Any], raise_errors: bool) -> Path | UserError:

@@ -10,23 +10,22 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import torch
-
-from pmd_lite.config import BEAM, EngineName, Metric, Tokenize, check_number
+from pmd_lite.config import EngineName, Metric, Tokenize, check_number
+from pmd_lite.config.sections import BEAM
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD, Tokenizer
 from pmd_lite.disk import place, read_json, write_json
 from pmd_lite.errors import UserError, shown
-from pmd_lite.evaluation import translation
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
 from pmd_lite.evaluation.score_tables import bleu_table
-from pmd_lite.evaluation.scoring import Scores, read_scores, without_bleu
+from pmd_lite.evaluation.scoring import Scores, one_line, read_scores, score_pair, without_bleu
 from pmd_lite.evaluation.tables import Table
-from pmd_lite.evaluation.translation import Engine, read_translations
+from pmd_lite.evaluation.translation import Engine, read_translations, translate_texts, write_lines
 from pmd_lite.exchange.ctranslate2 import in_ctranslate2
 from pmd_lite.interfaces import Clock
 from pmd_lite.methods import get_method, student_labels
 from pmd_lite.model import Transformer
+from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.training.dev import kept_line
 from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
@@ -45,12 +44,15 @@ class Run:
     def __init__(self, path: str | Path):
         """Raises UserError when `path` is not a run directory."""
         self.dir = RunDir(place(path))
+        self.path = self.dir.path
         written = self.dir.config
         self.config = lengthened(written)
         self.method = get_method(written["method"], written["samplers"])
         self.corpus: dict[str, Any] = written["corpus"]
         self.pairs: list[str] = self.corpus["pairs"]
         self.sizes: dict[str, int] = dict(zip(self.pairs, self.corpus["sizes"], strict=True))
+        self.groups = split_high_low(self.sizes)
+        """(high-resource, low-resource) pairs: the larger and the smaller half."""
         self.labels = student_labels(self.method, self.config.tau)
 
     def _repr_html_(self) -> str:
@@ -59,17 +61,7 @@ class Run:
 
     def __repr__(self) -> str:
         state = "finished" if self.dir.finished else "unfinished"
-        return f"<{state} run {self.method.name} on {self.corpus['name']} in {self.dir.path}>"
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-        return self.dir.path
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(high-resource, low-resource) pairs: the larger and the smaller half."""
-        return split_high_low(self.sizes)
+        return f"<{state} run {self.method.name} on {self.corpus['name']} in {self.path}>"
 
     # ---- curves
 
@@ -92,10 +84,7 @@ class Run:
         return self.lines("search", student)
 
     def curve(self, field: str, student: int = 0) -> tuple[list[int], dict[str, list[float]]]:
-        """Steps and, per pair, one field of the metrics: dev_loss, train_nll, alpha, p, visits, tokens.
-
-        Raises UserError for a field that the metrics lack.
-        """
+        """Steps and, per pair, a field of the metrics, such as dev_loss, alpha, p, visits. UserError for another."""
         lines = self.evaluations(student)
         if lines and not (field in PER_PAIR and field in lines[0]):
             known = ", ".join(name for name in PER_PAIR if name in lines[0])
@@ -106,7 +95,7 @@ class Run:
     def passes(self) -> list[str]:
         """In words: the length of an epoch, and how often each student has seen a sentence of each pair so far."""
         last = [self.evaluations(student)[-1:] for student in range(len(self.labels))]
-        if not all(last) or "epoch" not in last[0][0]:  # not evaluated yet, or an older run
+        if not all(last):
             return []
         clock = Clock(last[0][0]["step"], last[0][0]["total"], last[0][0]["epoch"])
         return describe_passes(clock, self.pairs, [line["visits"] for (line,) in last], so_far=True)
@@ -119,8 +108,8 @@ class Run:
 
     @property
     def cost(self) -> dict[str, int]:
-        """Multiply-adds up to the last evaluation, by purpose (`training.cost`). UserError for a run of older units."""
-        return self._multiply_adds(lines[-1]) if (lines := self.lines("eval")) else {}
+        """Multiply-adds up to the last evaluation, by purpose (`training.cost`)."""
+        return dict(lines[-1]["multiply_adds"]) if (lines := self.lines("eval")) else {}
 
     @property
     def finished(self) -> dict[str, Any]:
@@ -129,8 +118,8 @@ class Run:
 
     @property
     def compute(self) -> int:
-        """Multiply-adds of the whole run; times 2 they are its FLOPs. Raises UserError as `cost` and `finished` do."""
-        return sum(self._multiply_adds(self.finished).values())
+        """Multiply-adds of the whole run; times 2 they are its FLOPs. Raises UserError as `finished` does."""
+        return sum(self.finished["multiply_adds"].values())
 
     @property
     def compute_with_auxiliary(self) -> int:
@@ -142,17 +131,6 @@ class Run:
         """Updates of each student at the last evaluation, and those that were asked for."""
         last = self._evaluated(0)[-1]
         return last["step"], last["total"]
-
-    @property
-    def counted(self) -> bool:
-        """Whether the compute of this finished run is known: an older version counted in target tokens."""
-        return "multiply_adds" in self.finished
-
-    def _multiply_adds(self, line: dict[str, Any]) -> dict[str, int]:
-        if "multiply_adds" not in line:
-            raise UserError(f"{self.path}: an older version counted the compute of this run, in target tokens instead "
-                            "of multiply-adds. Train it anew to compare its compute")  # fmt: skip
-        return dict(line["multiply_adds"])
 
     def best_dev_loss(self, student: int = 0) -> dict[str, float]:
         """Dev loss per pair, nats per token, at the evaluation whose weights were kept (see `DistillConfig.best`)."""
@@ -171,27 +149,28 @@ class Run:
         self._name(student)
         model = Transformer(self.tokenizer.vocab_size, **asdict(self.config.model), pad=PAD)
         load_weights(model, self.dir.load_weights(student, which))
-        return model.to(self._device).eval()
+        try:
+            return model.to(pick_device(self.config.train.device, "fp32")).eval()
+        except UserError:  # it was trained on another machine
+            return model.to(pick_device("auto", "fp32")).eval()
 
     def ensemble(self, *others: Run | str | Path) -> Transformer:
-        """All students of this run and of the others as one model, which translates by their mean probability.
-
-        Raises UserError for a run that has another tokenizer or lacks a pair of this one.
-        """
-        return translation.ensemble_of([self, *(x if isinstance(x, Run) else Run(x) for x in others)])
+        """All students of these runs as one model: their mean probability. UserError unless tokenizer and pairs fit."""
+        runs = {run.path.resolve(): run for run in (self, *(x if isinstance(x, Run) else Run(x) for x in others))}
+        for run in runs.values():
+            if run.tokenizer.fingerprint != self.tokenizer.fingerprint or not set(self.pairs) <= set(run.pairs):
+                raise UserError(f"{run.path} and {self.path} cannot translate together: they need one tokenizer and "
+                                "the same pairs. Train both with the same tokenizer=")  # fmt: skip
+        models = [run.model(i) for run in runs.values() for i in range(len(run.labels))]
+        device = next(models[0].parameters()).device
+        together = Ensemble([model.to(device) for model in models]).eval()
+        return cast(Transformer, together)  # translation calls the same methods
 
     def _name(self, student: int) -> str:
         """ "model_1" of student 0. Raises UserError for a student that this run does not have."""
         if type(student) is not int or not 0 <= student < len(self.labels):
             raise UserError(f"student {shown(student)}: this run has {len(self.labels)}, counted from 0 (model_1 is 0)")
         return f"model_{student + 1}"
-
-    @property
-    def _device(self) -> torch.device:
-        try:
-            return pick_device(self.config.train.device, "fp32")
-        except UserError:  # it was trained on another machine
-            return pick_device("auto", "fp32")
 
     def translator(
         self, student: int = 0, ensemble: Sequence[Run | str | Path] = (), engine: EngineName = "ours"
@@ -220,7 +199,7 @@ class Run:
         if beam is not None:
             check_number("beam", beam, int, *BEAM)
         model, train = model or self.translator(student, ensemble), self.config.train
-        return translation.translate_texts(
+        return translate_texts(
             model, sentences, pair, self.tokenizer, limit=model.max_len, budget=6 * train.tokens,
             beam=train.beam if beam is None else beam, length_penalty=train.length_penalty,
         )  # fmt: skip
@@ -258,7 +237,7 @@ class Run:
             mine.append((f"{split}.{names[i]}.{pair}", lines))
         group.barrier("the other processes of this run, which translate")
         for name, lines in (one for share in group.gathered(mine) for one in share if not group.rank):
-            translation.write_lines(self.path / "translations" / f"{name}.txt", lines)
+            write_lines(self.path / "translations" / f"{name}.txt", lines)
         used = engine if engine == "ours" or isinstance(model(0), Engine) else "ours"
         about = dict[str, Any](beam=beam or self.config.train.beam, engine=used, tokenize=tokenize or self.tokenize)
         scores = {} if group.rank else self._score(corpus, split, about, names, metrics)
@@ -266,10 +245,7 @@ class Run:
         return cast(Scores, group.gathered(scores)[0])
 
     def rescore(self, corpus: Corpus, tokenize: Tokenize | None = None, metrics: Sequence[Metric] = ()) -> Scores:
-        """Score the stored test translations again, as with another tokenizer or by TER too; writes scores.json.
-
-        Raises UserError on another corpus, and when there are no translations yet.
-        """
+        """Score stored test translations anew into scores.json. UserError for none, or on another corpus."""
         self.check_corpus(corpus)
         told = {**self._scored, "tokenize": tokenize or self.tokenize}
         return self._score(corpus, "test", told, list(self.scores), metrics)
@@ -284,7 +260,14 @@ class Run:
         self, corpus: Corpus, split: str, about: dict[str, Any], names: Sequence[str], metrics: Sequence[Metric]
     ) -> Scores:
         texts, folder = getattr(corpus, split), self.path / "translations"
-        scores = translation.score_files(folder, split, texts, names, about["tokenize"], metrics)
+        scores: Scores = {name: {} for name in names}
+        for pair, text in texts.items():
+            references = [one_line(trg) for _, trg in text]
+            write_lines(folder / f"{split}.src.{pair}.txt", [src for src, _ in text])
+            write_lines(folder / f"{split}.ref.{pair}.txt", references)
+            for name, of in scores.items():
+                hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
+                of[pair] = score_pair(hypotheses, references, pair, about["tokenize"], metrics)
         if split == "test" and names != ["ensemble"]:
             write_json(self.path / "scores.json", self.dir.sealed({**about, "scores": scores}))
         return scores

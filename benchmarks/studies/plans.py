@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite.api import load_corpus
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
 SIZES = {"fr-en": 6000, "de-en": 3000, "zh-en": 1200, "tr-en": 500, "ro-en": 250, "et-en": 120}

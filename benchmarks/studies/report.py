@@ -8,7 +8,6 @@ from pmd_kit.l13.study import Study
 from pmd_lite.disk import write_atomic
 from pmd_lite.figures.style import save_figure
 
-MOST_MARKS = 14  # systems on one plane
 ENSEMBLE = "ensemble tau=1 + tau=5"
 
 
@@ -26,5 +25,5 @@ def write_report(study: str, kept: Path, out: Path) -> list[Path]:
     write_atomic(out / f"{study}.md", lambda path: path.write_text(text, encoding="utf-8"))
     files = [out / f"{study}.md"]
     for name in ("BLEU", "chrF"):
-        files += save_figure(known.figure(list(known.systems)[:MOST_MARKS], name), out / f"{study}-{name}")
+        files += save_figure(known.figure(list(known.systems), name), out / f"{study}-{name}")
     return files

@@ -13,7 +13,8 @@ from tyro.conf import arg
 from pmd_corpora.cleaning import sentence_key
 from pmd_corpora.clusters import Pair, cut_corpus
 from pmd_corpora.parallel_files import Rows, check_sides
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
 Splits = dict[str, Rows]  # train, valid, test -> sentence pairs

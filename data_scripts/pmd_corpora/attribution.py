@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import Corpus
 
 ATTRIBUTION = "ATTRIBUTION.md"
 TITLE = "# Where these sentences come from\n"

@@ -54,7 +54,7 @@ def toy(
         overwrite: replace another corpus in the directory.
     """
     from pmd_corpora.toy import toy_corpus
-    from pmd_lite.data.corpus import write_corpus
+    from pmd_corpora.writing import write_corpus
 
     return write_corpus(toy_corpus(world, seed=seed, direction=direction), out, overwrite=overwrite)
 

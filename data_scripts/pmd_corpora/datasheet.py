@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pmd_lite.data.corpus import Corpus, ParallelText, load_corpus
-from pmd_lite.disk import write_atomic
+from pmd_lite.data.corpus import Corpus, load_corpus
+from pmd_lite.data.reading import ParallelText
+from pmd_lite.disk import write_bytes
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.figures import style
@@ -277,7 +278,7 @@ def write_datasheet(corpus: Corpus, path: Path, facts: Sequence[PairFacts] | Non
         raise UserError(f"{path} is inside the corpus, where only its own files may be. Choose a path outside it.")
     body = "\n".join(_body(corpus, look(corpus) if facts is None else facts))
     page = _PAGE.format(title=html.escape(f"Datasheet: {corpus.name}"), body=body)
-    write_atomic(path, lambda p: p.write_text(page, encoding="utf-8", newline="\n"))
+    write_bytes(path, page.encode())
     return path
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from pmd_corpora.toy import toy_corpus, toy_languages
 from pmd_corpora.toy.corpus import toy_world
 from pmd_corpora.toy.meaning import Dice, english
-from pmd_lite.data.corpus import RawTexts, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import RawTexts
 from pmd_lite.errors import UserError
 
 # The header of all_talks_*.tsv. "calv" is empty in every line.

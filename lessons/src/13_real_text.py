@@ -265,6 +265,24 @@ print(study.reading())
 print(study.reading("ensemble tau=1 + tau=5"))
 
 # %% [markdown]
+# The paper's table for WMT-6 has $\tau=1$ and $\tau=5$ as single models. Is there a third one that it should have? Here is every system
+# against a single model with a temperature between the two:
+
+# %%
+print(study.reading("tau=2"))
+
+# %% [markdown]
+# **What to notice.** Look for a system that is better than $\tau=2$ on one group of pairs and not worse on the other. Is it a student
+# that learnt *with* another one, or one that learnt from two finished models (`ensemble-distill`)? What would you have written
+# without this baseline?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** A student that trades one group for the other is on the same frontier as $\tau=2$, at more than twice the price. Only a
+# system that gains in one group and loses in none has moved the frontier. A baseline that is left out makes a method look better
+# than it is. Count the seeds before you write your sentence.
+# <!-- END ANSWER -->
+
+# %% [markdown]
 # ## Who dominates
 #
 # The same systems on the plane of lesson 06. The steps enclose all that one of them has reached: nobody has trained a model

@@ -6,7 +6,7 @@ Nothing here or in commands.py imports torch before a command needs it: help com
 import os
 import re
 import sys
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -15,21 +15,9 @@ import tyro
 from tyro.conf import arg
 
 from pmd_corpora import commands as corpora
+from pmd_lite import config
 from pmd_lite.cli import commands
 from pmd_lite.cli.lessons import lessons
-from pmd_lite.config import (
-    Config,
-    DistillConfig,
-    Metric,
-    ModelConfig,
-    OptimConfig,
-    SamplingConfig,
-    Show,
-    TeacherConfig,
-    TokenizerConfig,
-    TrainConfig,
-    preset,
-)
 from pmd_lite.disk import CONTROL, plain
 from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.planning import MEAN_TOKENS
@@ -69,36 +57,37 @@ class RunArguments:
     """Other samplers than the method's own, one per student: tau=1 tau=5 tau=inf makes three students."""
     tau: float = 5.0
     """Temperature of the student that favours small languages."""
-    train: Annotated[TrainConfig, arg(name="")] = TrainConfig()
-    distill: Annotated[DistillConfig, arg(name="")] = DistillConfig()
-    sampling: Annotated[SamplingConfig, arg(name="")] = SamplingConfig()
-    teacher: Annotated[TeacherConfig, arg(name="")] = TeacherConfig()
-    optim: Annotated[OptimConfig, arg(name="")] = OptimConfig()
-    model: Annotated[ModelConfig, arg(name="")] = ModelConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
+    init: Path | None = None
+    """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
+    checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
+    train: Annotated[config.TrainConfig, arg(name="")] = config.TrainConfig()
+    distill: Annotated[config.DistillConfig, arg(name="")] = config.DistillConfig()
+    sampling: Annotated[config.SamplingConfig, arg(name="")] = config.SamplingConfig()
+    teacher: Annotated[config.TeacherConfig, arg(name="")] = config.TeacherConfig()
+    optim: Annotated[config.OptimConfig, arg(name="")] = config.OptimConfig()
+    model: Annotated[config.ModelConfig, arg(name="")] = config.ModelConfig()
+    tokenizer: config.TokenizerConfig = config.TokenizerConfig()
     named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
     """Options that the command line names: they override a preset even if they have its value."""
 
     @classmethod
     def of_preset(cls, name: str, named: tuple[str, ...] = ()) -> Self:
         """Arguments whose defaults are a preset's."""
-        c = preset(name)
-        return cls(preset=name, tau=c.tau, train=c.train, distill=c.distill, sampling=c.sampling, teacher=c.teacher,
-                   optim=c.optim, model=c.model, tokenizer=c.tokenizer, named=named)  # fmt: skip
+        return cls(preset=name, named=named, **vars(config.preset(name)))
 
     @property
     def overrides(self) -> dict[str, Any]:
         """{full name: value} of all that the arguments change in their preset, such as train.steps."""
-        default, changed = preset(self.preset), {}
-        for section in fields(Config):
-            before, mine = getattr(default, section.name), getattr(self, section.name)
-            parts = [field.name for field in fields(mine)] if is_dataclass(mine) else [""]
-            for part in parts:
-                values = [getattr(of, part) if part else of for of in (before, mine)]
+        changed = {}
+        for section, default in vars(config.preset(self.preset)).items():
+            mine = getattr(self, section)
+            parts = vars(mine) if section != "tau" else {"": mine}
+            for part, value in parts.items():
+                before = getattr(default, part) if part else default
                 # options of the tokenizer have the name of their section (--tokenizer.tau), the others do not
-                option = f"{section.name}.{part}" if section.name == "tokenizer" else part or section.name
-                if values[0] != values[1] or option in self.named:
-                    changed[f"{section.name}.{part}" if part else section.name] = values[1]
+                option = f"{section}.{part}" if section == "tokenizer" else part or section
+                if value != before or option in self.named:
+                    changed[f"{section}.{part}" if part else section] = value
         return changed
 
     def load(self) -> "Corpus":
@@ -120,19 +109,16 @@ class TrainArguments(RunArguments):
     --steps or --epochs it continues a finished one."""
     resume: Literal["auto", "never"] = "auto"
     """auto: continue an interrupted run, with bit-identical results. never: refuse a directory with a run."""
-    show: Show = "auto"
+    show: config.Show = "auto"
     """bar, lines, off; auto is a bar in a terminal or a notebook; dashboard is for notebooks."""
     score: bool = True
     """--no-score: the test sets are not translated. `evaluate RUN` does it later."""
     use: tuple[Path, ...] = ()
     """Finished runs for a method that learns from other runs: lsmd from auto-pmd, chi-ibr from tau=1, and so on."""
-    init: Path | None = None
-    """Students start from this: a run (RUN, or RUN:2 for its model_2 alone), an export of one for transformers, or a
-    checkpoint of `import`. It brings its tokenizer and the shape of its network. New languages of the corpus join."""
     given: Annotated[Path | None, arg(name="tokenizer", metavar="FILE|DIR")] = None
     """A sentencepiece model of your own for all languages (FILE.model), or RUN/tokenizer of another run. By default the
     run trains its own, with the options tokenizer.*."""
-    metrics: tuple[Metric, ...] = ("bleu",)
+    metrics: tuple[config.Metric, ...] = ("bleu",)
     """Tables of test scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named."""
     processes: int = 1
     """Processes that share the work, for example one for each GPU; 0 takes as many as there are GPUs. torchrun works
@@ -175,8 +161,6 @@ class EstimateArguments(RunArguments):
     """Instead of a corpus: training pairs of each language pair, such as fr-en=3000000 de-en=1500000."""
     mean_tokens: float = MEAN_TOKENS
     """With --sizes: tokens of a sentence."""
-    init: Path | None = None
-    """What the run will start from, as in train."""
     processes: int = 1
     """Processes that will share the run: an update with fewer micro-batches is divided. A row gives their best case."""
     tokens_per_second: float | None = None
@@ -209,12 +193,6 @@ def _preset_of(words: list[str]) -> str:
     return "toy"
 
 
-def _named(words: list[str]) -> tuple[str, ...]:
-    """The options among the words, by the names of their fields: --no-rollback and --rollback=False name rollback."""
-    options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
-    return tuple(option.removeprefix("no_") for option in options)
-
-
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
@@ -231,7 +209,8 @@ def main(words: list[str] | None = None) -> int:
             corpora.data(words[1:])
             return 0
         chosen = _preset_of(words)
-        named = _named(words)
+        options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
+        named = tuple(option.removeprefix("no_") for option in options)  # --no-rollback and --rollback=False: rollback
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
@@ -258,7 +237,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        said = "stopped at once; the last checkpoint is whole. Give the same command again to continue"
-        print(f"\npmd_lite: {said}", file=sys.stderr)
+        print("\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",
+              file=sys.stderr)  # fmt: skip
         return 130
     return 0

@@ -1,7 +1,5 @@
 """The commands except train, estimate and data; their docstrings are the help texts."""
 
-from __future__ import annotations
-
 import io
 import math
 import sys
@@ -22,7 +20,6 @@ from pmd_lite.evaluation.tables import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pmd_lite.data.corpus import Corpus
     from pmd_lite.run import Run
 
 
@@ -74,9 +71,9 @@ def _as_they_arrive(stream: io.BufferedReader, where: str) -> Iterator[list[str]
     yield list(text_lines(io.BytesIO(rest), where, number))
 
 
-def _counted_from_0(run: Run, student: int) -> int:
-    if not 1 <= student <= len(run.labels):
-        raise UserError(f"--student {student}: this run has {', '.join(str(i + 1) for i in range(len(run.labels)))}")
+def _counted_from_0(run: "Run", student: int) -> int:
+    if student not in (numbers := range(1, len(run.labels) + 1)):
+        raise UserError(f"--student {student}: this run has {', '.join(map(str, numbers))}")
     return student - 1
 
 
@@ -108,9 +105,7 @@ def average(run: Positional[Path], out: Path, last: int) -> None:
     print(f"Its test scores: python -m pmd_lite evaluate {average_weights(run, out, last)}")
 
 
-def import_(
-    source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()
-) -> None:  # fmt: skip
+def import_(source: Positional[Path], out: Path, pairs: tuple[str, ...], codes: tuple[str, ...] = ()) -> None:
     """Convert a Marian checkpoint of Hugging Face (an opus-mt) into a start for `train --init`.
 
     Args:
@@ -150,11 +145,13 @@ def evaluate(
             into scores.json.
         engine: as in `translate`.
     """
+    from pmd_lite.api import load_corpus
     from pmd_lite.evaluation.scoring import METRICS, said_beside
     from pmd_lite.run import Run
 
     trained = Run(run)
-    text = _corpus_of(trained, corpus, strict)
+    text = load_corpus(corpus or trained.corpus["path"] or trained.corpus["name"], strict=strict)
+    text = text if list(text.pairs) == trained.pairs else text.reversed()
     anew = beam is not None or engine != "ours" or ensemble or split != "test"
     if not anew and (trained.path / "scores.json").exists() and (tokenize or "ter" in metrics):
         scores = trained.rescore(text, tokenize, metrics)
@@ -164,15 +161,6 @@ def evaluate(
             for metric in metrics for name, of in scores.items()]  # fmt: skip
     print(Table(["model", "metric", *trained.pairs], rows, digits=1).to_text())
     print("\n".join(said_beside([scores], metrics)))
-
-
-def _corpus_of(run: Run, name: str | None, strict: bool) -> Corpus:
-    """The corpus of a run, in the direction of the run."""
-    from pmd_lite import api
-
-    place = name or run.corpus["path"] or run.corpus["name"]
-    corpus = api.load_corpus(place, strict=strict)
-    return corpus if list(corpus.pairs) == run.pairs else corpus.reversed()
 
 
 def show(
@@ -194,11 +182,11 @@ def show(
     if not runs:
         raise UserError("name at least one run directory, for example runs/toy-auto-pmd-seed1")
     runs = tuple({path.resolve(): path for path in runs}.values())  # a run that is named twice is shown once
-    paths = [path for path in runs if (path / "config.json").exists()]
-    for path in runs if paths else ():  # runs/* also names comparisons and caches
-        if path not in paths:
+    paths = [path for path in runs if (path / "config.json").exists()] or runs
+    for path in runs:
+        if path not in paths:  # runs/* also names comparisons and caches
             print(f"note: {path} is not a run", file=sys.stderr)
-    shown = [Run(path) for path in paths or runs]
+    shown = [Run(path) for path in paths]
     for run in () if csv else shown:
         lines = run.evaluations(0)
         state = f"step {lines[-1]['step']}, {lines[-1]['seconds'] / 60:.1f} min" if lines else "not evaluated yet"
@@ -223,12 +211,12 @@ def show(
         draw(shown, scored)
 
 
-def draw(runs: list[Run], scored: list[Run]) -> None:
+def draw(runs: "list[Run]", scored: "list[Run]") -> None:
     """Draw the figures of each run, and the frontier of the scored ones of each corpus, into RUN/figures."""
     from pmd_lite.evaluation.score_tables import by_corpus
     from pmd_lite.figures.style import save_figure
 
-    def drawn(run: Run, name: str, figure: Callable[[], Figure]) -> None:
+    def drawn(run: "Run", name: str, figure: "Callable[[], Figure]") -> None:
         try:
             picture = figure()
         except UserError as error:  # such as too many pairs for one figure
@@ -239,13 +227,12 @@ def draw(runs: list[Run], scored: list[Run]) -> None:
     for run in runs:
         if run.evaluations(0):
             drawn(run, "dev_loss", run.plot_dev_loss)
-        if len(run.labels) > 1 and run.evaluations(0):
-            drawn(run, "alphas", run.plot_alphas)
+            if len(run.labels) > 1:
+                drawn(run, "alphas", run.plot_alphas)
     for run in scored:
         if run.without_bleu:
             print(f"{run.path} is not in the frontier: {', '.join(run.without_bleu)} has no BLEU")
-    scored = [run for run in scored if not run.without_bleu]
-    for group in by_corpus(scored):
+    for group in by_corpus([run for run in scored if not run.without_bleu]):
         drawn(group[-1], "frontier", partial(group[-1].plot_frontier, *group[:-1]))
 
 
@@ -266,8 +253,7 @@ def methods(names: Positional[tuple[str, ...]] = ()) -> None:
     print(Table(["method", "samplers", "what it does", "from"], what).to_text())
     costs = [[row.name, row.passes, row.auxiliary, *row.reported] for row in rows]
     columns = ["method", "cost in F", "auxiliary runs", "TED-8 M2O", "TED-8 O2M", "WMT-6 M2O", "WMT-6 O2M"]
-    print()
-    print(Table(columns, costs).to_text())
+    print("\n" + Table(columns, costs).to_text())
     print(f"\nSamplers for any student (--samplers): tau=X, tau, {', '.join(SAMPLERS)}")
 
 
@@ -305,10 +291,5 @@ def compare(
     found = run(corpus, methods or tuple(METHODS), seeds, preset, out=out, equal=equal, reference=reference,
                 workers=workers, corpus_options={"strict": strict}, init=init, metrics=metrics,
                 **parse_settings(settings))  # fmt: skip
-    print(found.table().to_text())
-    print("\n".join(found.notes))
-    print()
-    print(found.cost_table().to_text())
-    print(f"\nTables and figures: {out}")
-    for name, error in found.failed.items():
-        print(f"failed: {name}: {error}")
+    print(found.table().to_text(), *found.notes, "", found.cost_table().to_text(), "", sep="\n")
+    print(f"Tables and figures: {out}", *(f"failed: {name}: {why}" for name, why in found.failed.items()), sep="\n")

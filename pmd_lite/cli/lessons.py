@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pmd_lite.disk import explained, place, write_atomic
+from pmd_lite.disk import explained, place, write_bytes
 from pmd_lite.errors import UserError
 
 
@@ -28,7 +28,7 @@ def lessons(directory: Positional[Path]) -> None:
         for name, path in found.items():
             if not (out / name).exists():
                 (out / name).parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(out / name, lambda to, path=path: to.write_bytes(path.read_bytes()))  # type: ignore[misc]
+                write_bytes(out / name, path.read_bytes())
     print(f"{len(found)} files in {out}. Open them: jupyter lab {out / '00_the_whole_story.ipynb'}")
 
 

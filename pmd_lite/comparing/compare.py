@@ -1,5 +1,6 @@
 """compare(): methods x seeds on one corpus, at equal tokens or at equal compute, resumable run by run."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +23,8 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tokenizers import check_scorers
 from pmd_lite.exchange.marian import Imported
 from pmd_lite.exchange.start import start_from
-from pmd_lite.methods import METHODS, needed_runs
+from pmd_lite.methods import METHODS, get_method, needed_runs
 from pmd_lite.processes import Job, run_jobs
-from pmd_lite.run import Run
 from pmd_lite.training.opening import unlike
 
 Equal = Literal["tokens", "compute"]
@@ -39,7 +39,7 @@ def compare(
     """Train every method with every seed, then write tables and figures into `out`.
 
     Args:
-        corpus: a toy world or a corpus directory (`corpus_options`: further words for `load_corpus`).
+        corpus, corpus_options: a toy world or a corpus directory, and further words for `load_corpus`.
         methods: names of the method table, each with settings of its own if you like, such as
             "auto-pmd samplers=tau=1,chi-ibr fidelity=released" or "tau=1 d_model=128".
         seeds: every method is trained once with each of them.
@@ -51,7 +51,6 @@ def compare(
             The cost of an update is measured first, by a run at equal tokens with the first seed.
         reference: the method whose compute all methods get; by default the first of `methods`.
         workers: processes at a time; by default one per core.
-        corpus_options: see `corpus`.
         init: a run, an export or an imported checkpoint that all runs start from, as in `train`.
         show: print how far the runs are.
         metrics: tables always have BLEU and chrF; "ter" adds TER, which is slow.
@@ -96,17 +95,17 @@ class _Plan:
         texts = [entry.text for entry in self.entries]
         if not texts or not self.seeds:
             raise UserError("compare takes at least one method and one seed")
-        if len(set(texts)) < len(texts) or len(set(self.seeds)) < len(self.seeds):
+        if len({*texts}) < len(texts) or len({*self.seeds}) < len(self.seeds):
             raise UserError("a method or a seed is named twice; name each of them once")
         check_number("workers", self.workers, int, 1, 10_000)
         if reference and reference not in texts:
             raise UserError(f"reference={reference!r} is not one of the methods: {', '.join(texts)}")
-        for entry in self.entries:
-            one, other = (self.config(x, self.seeds[0]).tokenizer for x in (self.entries[0], entry))
-            if entry.row and one != other:
-                raise UserError(f"{entry.text}: all methods of a comparison share one tokenizer, but its settings "
-                                f"differ from those of {texts[0]}. Give them to all methods with --set")  # fmt: skip
-        wanted = {self.config(entry, self.seeds[0]).train.tokenize for entry in self.entries}
+        configs = {entry.text: self.config(entry, self.seeds[0]) for entry in self.entries}
+        for text, config in configs.items():
+            if config.tokenizer != configs[texts[0]].tokenizer:
+                raise UserError(f"{text}: all methods of a comparison share one tokenizer, but its settings differ "
+                                f"from those of {texts[0]}. Give them to all methods with --set")  # fmt: skip
+        wanted = {config.train.tokenize for config in configs.values()}
         if len(wanted) > 1:
             raise UserError(f"tokenize is {' and '.join(sorted(wanted))}: BLEU of different tokenizers cannot be "
                             "compared; give one to all methods (--set tokenize=13a)")  # fmt: skip
@@ -128,47 +127,37 @@ class _Plan:
         return {
             "corpus": self.corpus, "corpus_options": self.corpus_options, "method": entry.method,
             "samplers": entry.samplers, "preset_name": self.config(entry, seed),
-            "out": entry.path(self.out / folder, seed), **self._common, **words,
+            "out": entry.path(self.out / folder, seed), "init": self.start and self.start.init,
+            "tokenizer": self.out / "tokenizer", "metrics": self.metrics, **words,
         }  # fmt: skip
-
-    @property
-    def _common(self) -> dict[str, Any]:
-        """Arguments of `train` that all runs share: one vocabulary, one start, and what is scored."""
-        start = {"init": self.start.init} if self.start else {}
-        return {**start, "tokenizer": self.out / "tokenizer", "metrics": self.metrics}
 
     def run_at_equal_tokens(self, seeds: Sequence[int]) -> None:
         """Train auxiliary runs and runs that need none, then the runs that learn from them; the longest first."""
-        first: list[Job] = []
+        first: dict[Path, Job] = {}  # by directory: a tau=1 run may be auxiliary and in the table
         second: list[Job] = []
-        for seed in seeds:
-            for entry in self.entries:
-                needs = needed_runs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
-                if not needs or entry.overrides:  # a method with settings of its own gets auxiliary runs of its own
-                    first.append(self.job(entry, seed, "runs"))
-                else:
-                    auxiliaries = self._auxiliary_jobs(entry, seed)
-                    first += [job for job in auxiliaries if job["out"] not in {j["out"] for j in first}]
-                    second.append(self.job(entry, seed, "runs", use=[job["out"] for job in auxiliaries]))
-        unique = {job["out"]: job for job in first}  # a tau=1 run may be auxiliary and in the table
-        self._run([list(unique.values()), second], "runs", seeds)
+        for seed, entry in itertools.product(seeds, self.entries):
+            needs = needed_runs(entry.row.samplers, entry.row.distiller, self.config(entry, seed))
+            if not needs or entry.overrides:  # a method with settings of its own gets auxiliary runs of its own
+                job = self.job(entry, seed, "runs")
+                first[job["out"]] = job
+            else:
+                auxiliaries = {job["out"]: job for job in self._auxiliary_jobs(entry, seed)}
+                first |= auxiliaries
+                second.append(self.job(entry, seed, "runs", use=list(auxiliaries)))
+        self._run([list(first.values()), second], "runs", seeds)
 
     def _auxiliary_jobs(self, entry: Entry, seed: int) -> list[dict[str, Any]]:
         config = self.config(entry, seed)
         encoded = encode_corpus(self.texts, self._tokenizer(config), config.model.max_len)
         jobs = []
         for want in auxiliary.wanted(entry.row, self.texts, config, encoded):
-            if want.key.startswith("bilingual"):
-                options = {**self.corpus_options, "pairs": list(want.corpus.pairs)}
-                jobs.append({
-                    "corpus": self.corpus, "corpus_options": options, "method": want.method,
-                    "preset_name": want.config, "out": self.out / "auxiliary" / f"{want.key}-seed{seed}",
-                    "score": False, **self._common,
-                })  # fmt: skip
-            else:
-                own = want.samplers is None or want.samplers == METHODS[want.method].samplers
-                text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
-                jobs.append(self.job(parse_entry(text), seed, "runs"))
+            own = want.samplers is None or want.samplers == METHODS[want.method].samplers
+            text = want.method if own else f"{want.method} samplers={','.join(want.samplers or ())}"
+            options, out = {**self.corpus_options, "pairs": list(want.corpus.pairs)}, self.out / "auxiliary"
+            alone = {"corpus_options": options, "preset_name": want.config, "score": False,
+                     "out": out / f"{want.key}-seed{seed}"}  # fmt: skip
+            words = alone if want.key.startswith("bilingual") else {}
+            jobs.append(self.job(parse_entry(text), seed, "runs", **words))
         return jobs
 
     def run_at_equal_compute(self, reference: str) -> None:
@@ -178,11 +167,14 @@ class _Plan:
         if reference not in measured:
             raise UserError(f"{reference} did not finish, so its compute is not known; see {self.out}")
         budget, jobs = measured[reference].compute_with_auxiliary, []
-        for entry in self.entries:
-            if run := measured.get(entry.text):
-                for seed in self.seeds:
-                    config = auxiliary.of_length(self.config(entry, seed), _affordable(run, budget), run.clock[1])
-                    jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
+        for entry in (entry for entry in self.entries if entry.text in measured):
+            run = measured[entry.text]
+            (made, total), fixed = run.clock, run.cost["prepare"]
+            # All costs but the preparations grow with updates, evaluations included.
+            steps = max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
+            for seed in self.seeds:
+                config = auxiliary.of_length(self.config(entry, seed), steps, total)
+                jobs.append(self.job(entry, seed, "equal-compute", preset_name=config))
         self._run([jobs], "equal-compute", self.seeds)
 
     def _tokenizer(self, config: Config) -> Tokenizer:
@@ -216,16 +208,8 @@ class _Plan:
         })  # fmt: skip
 
 
-def _affordable(run: Run, budget: int) -> int:
-    """Updates for `budget` multiply-adds: all costs but the preparations grow with updates, evaluations included."""
-    fixed, made = run.cost["prepare"], run.clock[0]
-    return max(1, round(made * (budget - fixed) / (run.compute_with_auxiliary - fixed)))
-
-
 def _length(job: Job) -> float:
     """A guess of how long a run takes, for starting the longest first."""
-    row, config = METHODS.get(str(job["method"])), job["preset_name"]
-    students = len(job.get("samplers") or (row.samplers if row else ("tau",)))
-    searches = "20 rho" in (row.passes if row else "")
+    row, config = get_method(job["method"], job["samplers"]), job["preset_name"]
     steps = config.train.epochs * 100 or config.train.steps
-    return float(steps * config.model.d_model * students * (1 + searches))
+    return float(steps * config.model.d_model * len(row.samplers) * (1 + ("20 rho" in row.passes)))

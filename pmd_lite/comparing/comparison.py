@@ -1,16 +1,14 @@
 """What a comparison measured, in tables and figures: from its runs, or from its summary.json without them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pmd_lite.comparing.summary import BASELINE, summarise
 from pmd_lite.config import Metric
-from pmd_lite.disk import place, read_json, write_atomic, write_json
+from pmd_lite.disk import place, read_json, write_bytes, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group
 from pmd_lite.evaluation.scoring import METRICS
@@ -22,10 +20,6 @@ from pmd_lite.training.rundir import caution
 if TYPE_CHECKING:
     from pmd_lite.figures.style import LessonFigure
 
-FORMERLY = ("as older versions did, target tokens (once for a forward pass, three times with the backward pass) times "
-            "all parameters; without second projections, top-k caches and the length of greedy "
-            "translations")  # fmt: skip
-"""What stored compute counts where the file does not say."""
 _MEASURES = ("bleu", "chrf", "ter", "dev_loss")
 
 
@@ -39,39 +33,17 @@ class Comparison:
     sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
     configuration that all runs share. equal: "runs" (equal updates) or "equal-compute". failed: {run: why it failed}.
     notes: lines to print below the table. command: how to make it again, "" if the file does not say. caution: what
-    captions add when an older version made the runs.
+    captions add when an older version made the runs. summary: all this as summary.json holds it.
     """
 
-    def __init__(self, path: str | Path, folder: str = "runs"):
-        """Read the runs of a comparison in its directory and test the differences.
+    def __init__(self, path: str | Path, folder: str = "runs", summary: dict[str, Any] | None = None):
+        """Read the runs of a comparison in its directory and test the differences, or take what a summary says.
 
         folder: "runs" (equal updates) or "equal-compute". Raises UserError when there is no such comparison, when no
         method has finished with all seeds, or when BLEU was counted with different tokenizers.
         """
-        self._hold(place(path), summarise(place(path), folder))
-
-    @classmethod
-    def load(cls, file: str | Path) -> Comparison:
-        """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
-        self = cls.__new__(cls)
-        try:
-            self._hold(place(file).parent, read_json(place(file)))
-            self.table(), self.cost_table()
-            for label in self.systems:
-                if not isinstance(label, str):
-                    raise UserError("a label is not a text")
-                steps, p = self.curve(label)
-                if any(len(values) != len(steps) for values in p.values()):
-                    raise UserError(f"{label} has probabilities for other steps")
-                if not all(isinstance(x, int | float) for values in p.values() for x in values):
-                    raise UserError(f"{label} has a probability that is not a number")
-        except (LookupError, ValueError, TypeError, AttributeError, UserError) as error:
-            raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
-                            "python -m pmd_lite compare writes") from None  # fmt: skip
-        return self
-
-    def _hold(self, path: Path, data: dict[str, Any]) -> None:
-        self.path, self._data = path, data
+        self.path = place(path)
+        self.summary = data = summarise(self.path, folder) if summary is None else summary
         self.corpus: str = data["corpus"]
         self.sizes: dict[str, int] = data["sizes"]
         self.seeds: list[int] = data["seeds"]
@@ -83,11 +55,26 @@ class Comparison:
             for system in data["systems"]
         }
         self.compute: dict[str, dict[str, float]] = data["costs"]
-        self.counted: str = data.get("counted", FORMERLY)
+        self.counted: str = data["counted"]
         self.command: str = data.get("command", "")
         self.failed: dict[str, str] = data.get("failed", {})
         self.notes: list[str] = data.get("notes", [])
         self.caution = caution(data)
+
+    @classmethod
+    def load(cls, file: str | Path) -> Self:
+        """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
+        try:
+            self = cls(place(file).parent, summary=read_json(place(file)))
+            self.table(), self.cost_table(), self.moving()
+            for label in self.systems:
+                steps, p = self.curve(label)
+                if any(len(values) != len(steps) or {*map(type, values)} - {int, float} for values in p.values()):
+                    raise UserError(f"{label} has not one probability for each step")
+        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, UserError) as error:
+            raise UserError(f"{file}: no stored comparison ({error}); it is the summary.json that "
+                            "python -m pmd_lite compare writes") from None  # fmt: skip
+        return self
 
     def __repr__(self) -> str:
         return repr(self.table())
@@ -104,8 +91,8 @@ class Comparison:
 
     def mean_point(self, label: str) -> tuple[float, float]:
         """(LRL, HRL) BLEU, mean over seeds."""
-        low, high = zip(*self.points(label), strict=True)
-        return fmean(low), fmean(high)
+        low, high = map(fmean, zip(*self.points(label), strict=True))
+        return low, high
 
     def curve(self, label: str) -> tuple[Sequence[int], Mapping[str, Sequence[float]]]:
         """Steps, and the probability of each pair at each of them (first seed)."""
@@ -113,17 +100,13 @@ class Comparison:
         return system["steps"], system["p"]
 
     def cost(self, label: str) -> float:
-        """Compute of the method that this system belongs to, auxiliary runs included; the first method's is 1.
-
-        nan when an older version counted it in another unit.
-        """
-        by_purpose = self.compute.get(self._system(label)["method"])
-        return math.nan if by_purpose is None else sum(by_purpose.values())
+        """Compute of the method that this system belongs to, auxiliary runs included; the first method's is 1."""
+        return sum(self.compute[self._system(label)["method"]].values())
 
     def difference(self, label: str, of: str) -> tuple[float, str] | None:
         """BLEU minus the baseline's over "mean" (all pairs), "HRL" or "LRL", and its mark; None if not tested."""
         tested = self._system(label)["differences"].get(of)
-        return None if tested is None else (float(tested[0]), str(tested[1]))
+        return tested and (float(tested[0]), str(tested[1]))
 
     def moving(self) -> list[str]:
         """Systems whose sampler is not a fixed temperature."""
@@ -137,9 +120,8 @@ class Comparison:
 
     def _without_bleu(self) -> list[str]:
         """Pairs that some run has no BLEU for."""
-        lost = {pair for system in self.systems.values() for run in system["bleu"] for pair in run
-                if math.isnan(run[pair])}  # fmt: skip
-        return [pair for pair in self.sizes if pair in lost]
+        runs = [run for system in self.systems.values() for run in system["bleu"]]
+        return [pair for pair in self.sizes if any(math.isnan(run[pair]) for run in runs)]
 
     # ---- tables
 
@@ -155,16 +137,15 @@ class Comparison:
                 row += [_spread(values), f"{tested[0]:+.1f}\u00a0{tested[1]}".strip() if tested else ""]
             row += [_spread([fmean(values.values()) for values in system[of]]) for of in self._beside]
             row += ["-" if math.isnan(x := fmean(of[axis] for of in losses)) else f"{x:.2f}" for axis in (1, 0)]
-            rows.append([*row, "-" if math.isnan(cost := self.cost(label)) else f"{cost:.2f}"])
+            rows.append([*row, f"{self.cost(label):.2f}"])
         columns = ["system", "BLEU", "diff", "HRL", "diff ", "LRL", "diff  ", *(METRICS[of] for of in self._beside),
                    "HRL loss", "LRL loss", "compute"]  # fmt: skip
         return Table(columns, rows, digits=1, caption=self._caption())
 
     @property
     def _beside(self) -> list[Metric]:
-        """What the table has beside BLEU. Files of older versions have no chrF; TER is there if it was asked for."""
-        beside: tuple[Metric, ...] = ("chrf", "ter")
-        return [of for of in beside if all(of in system for system in self.systems.values())]
+        """What the table has beside BLEU: chrF (not in the oldest stored results), and TER if it was asked for."""
+        return [of for of in METRICS if of != "bleu" and all(of in system for system in self.systems.values())]
 
     def _caption(self) -> str:
         equal = "compute" if self.equal == "equal-compute" else "updates of each student"
@@ -176,45 +157,31 @@ class Comparison:
             f"{' and '.join(METRICS[of] for of in ('bleu', *self._beside))}, mean ± standard deviation",
             f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
             "Losses: dev, nats per token",
-            f"compute: of all students and auxiliary runs, {self._unit()} = 1"
+            f"compute: of all students and auxiliary runs, {next(iter(self.compute))} = 1"
             f"{'' if self.counted == COUNTED else f'; counted: {self.counted}'}",
         ]
         if lost := self._without_bleu():
             parts.append(f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing")
-        if untested := self._data.get("untested"):
+        if untested := self.summary.get("untested"):
             parts.append(f"No diff with {', '.join(untested)}, whose tokenizer is not on this machine")
         return ". ".join(parts) + self.caution
 
-    def _unit(self) -> str:
-        """The method whose compute is 1."""
-        return next(iter(self.compute), "nothing")
-
     def cost_table(self) -> Table:
         """Compute by purpose, updates and minutes of each method."""
-        purposes, updates = [*PURPOSES, "auxiliary"], self._data.get("updates", {})
+        purposes, updates = [*PURPOSES, "auxiliary"], self.summary.get("updates", {})
         rows: list[list[Cell]] = []
-        for method in dict.fromkeys(system["method"] for system in self.systems.values()):
-            spent: list[Cell] = ["-"] * (len(purposes) + 1)
-            if by_purpose := self.compute.get(method):
-                spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
-            minutes = self._data.get("minutes", {}).get(method)
+        for method, by_purpose in self.compute.items():
+            spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
+            minutes = self.summary.get("minutes", {}).get(method)
             rows.append([method, *spent, updates.get(method), mean_spread(minutes) if minutes else None])
-        caption = (f"Compute in units of {self._unit()}, seed {self.seeds[0]}. Counted: {self.counted}. Minutes: its "
-                   "own run, one core, others beside it")  # fmt: skip
-        if len(self.compute) < len(rows):
-            caption += ". -: counted in another unit by an older version; train anew"
-        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2,
-                     caption=caption + self.caution)  # fmt: skip
+        caption = (f"Compute in units of {next(iter(self.compute))}, seed {self.seeds[0]}. Counted: {self.counted}. "
+                   f"Minutes: its own run, one core, others beside it{self.caution}")  # fmt: skip
+        return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2, caption=caption)
 
     # ---- figures and files
 
-    def plot_frontier(
-        self, highlight: Sequence[str] = (), labels: Sequence[str] | None = None
-    ) -> LessonFigure | None:  # fmt: skip
-        """Every system, or those named, on the plane of small- and large-pair BLEU; None when some pair has no BLEU.
-
-        highlight: names whose marks are filled; without any, all are. Raises UserError for a corpus of one pair.
-        """
+    def plot_frontier(self, highlight: Sequence[str] = ()) -> "LessonFigure | None":
+        """Systems by small- and large-pair BLEU, `highlight` filled; None if a BLEU is missing. UserError: one pair."""
         from pmd_lite.figures.comparisons import frontier_many
         from pmd_lite.figures.runs import ONE_PAIR
 
@@ -222,42 +189,31 @@ class Comparison:
             raise UserError(ONE_PAIR)
         if self._without_bleu():
             return None
-        chosen = list(self.systems if labels is None else labels)
-        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label in chosen for x, y in [self.mean_point(label)])
+        means = {label: self.mean_point(label) for label in self.systems}
+        text = "; ".join(f"{label} LRL {x:.1f} HRL {y:.1f}" for label, (x, y) in means.items())
         alt = f"Test BLEU of small and large pairs, mean over {len(self.seeds)} seeds. {text}"
-        return frontier_many({label: self.points(label) for label in chosen}, alt=alt, highlight=highlight,
-                             baseline=BASELINE if BASELINE in chosen else None)  # fmt: skip
+        return frontier_many({label: self.points(label) for label in self.systems}, alt=alt, highlight=highlight,
+                             baseline=BASELINE if BASELINE in self.systems else None)  # fmt: skip
 
-    def plot_probabilities(self, labels: Sequence[str] | None = None) -> LessonFigure | None:
-        """Sampling probabilities over training, first seed; by default of all samplers but fixed temperatures.
-
-        None when there is no such sampler.
-        """
+    def plot_probabilities(self) -> "LessonFigure | None":
+        """Sampling probabilities of the `moving` systems over training, first seed; None without any."""
         from pmd_lite.figures.comparisons import probability_panels
 
-        curves = {label: self.curve(label) for label in (self.moving() if labels is None else labels)}
+        curves = {label: self.curve(label) for label in self.moving()}
         ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
                          for label, (_, p) in curves.items())  # fmt: skip
         alt = f"Probability of each pair over training. At the end {ends}"
         return probability_panels(curves, alt=alt) if curves else None
 
-    def plot_costs(self, methods: Sequence[str] | None = None) -> LessonFigure | None:
-        """Compute of each method, or of those named, by purpose; None if none is known in today's unit."""
+    def plot_costs(self) -> "LessonFigure":
+        """Compute of each method by purpose."""
         from pmd_lite.figures.comparisons import cost_bars
 
-        costs = {method: self.compute[method] for method in (self.compute if methods is None else methods)}
-        text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in costs.items())
-        return cost_bars(costs, alt=f"Compute in units of {next(iter(costs))}: {text}") if costs else None
-
-    def summary(self) -> dict[str, Any]:
-        """All that tables and figures show, as summary.json holds it: enough to redraw them without the runs."""
-        return self._data
+        text = "; ".join(f"{method} {sum(by_purpose.values()):.2f}" for method, by_purpose in self.compute.items())
+        return cost_bars(self.compute, alt=f"Compute in units of {next(iter(self.compute))}: {text}")
 
     def save(self) -> list[Path]:
-        """Write tables (Markdown), figures (PNG and PDF) and summary.json beside the runs; returns the files.
-
-        A figure that cannot be drawn (a corpus of one pair has no frontier) becomes a line of `notes`.
-        """
+        """Write tables, figures (PNG, PDF), summary.json; return the files. A figure that fails becomes a note."""
         from pmd_lite.figures.style import save_figure
 
         figures: dict[str, LessonFigure | None] = {}
@@ -269,11 +225,10 @@ class Comparison:
                 self.notes += [f"no figure of {name}: {error}"]
         stem = "" if self.equal == "runs" else f"{self.equal}-"
         files = [self.path / f"{stem}{name}" for name in ("summary.json", "table.md", "costs.md")]
-        write_json(files[0], self.summary())
+        write_json(files[0], self.summary)
         table = self.table().to_markdown() + "\n\n" + "".join(f"- {line}\n" for line in self.notes)
-        costs = self.cost_table().to_markdown() + "\n"
-        write_atomic(files[1], lambda p: p.write_text(table, encoding="utf-8", newline="\n"))
-        write_atomic(files[2], lambda p: p.write_text(costs, encoding="utf-8", newline="\n"))
+        write_bytes(files[1], table.encode())
+        write_bytes(files[2], f"{self.cost_table().to_markdown()}\n".encode())
         for name, figure in figures.items():
             if figure is not None:
                 files += save_figure(figure, self.path / f"{stem}{name}")
@@ -287,4 +242,4 @@ def _numbers(runs: Sequence[Mapping[str, float | None]]) -> list[dict[str, float
 
 def _spread(values: Sequence[float]) -> Cell:
     """Mean and spread over seeds; None ("-") when one of them is missing."""
-    return None if any(math.isnan(value) for value in values) else mean_spread(values)
+    return None if math.isnan(sum(values)) else mean_spread(values)

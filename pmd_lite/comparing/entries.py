@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,7 @@ class Entry:
 
 
 def parse_entry(text: str) -> Entry:
-    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": a method, its samplers, fields of the configuration.
-
-    Raises UserError when a word does not have this form.
-    """
+    """ "auto-pmd samplers=tau=1,chi-ibr steps=3000": method, samplers, fields. UserError for another form."""
     method, *words = text.split() or [""]
     values = parse_settings(words)
     samplers = values.pop("samplers", None)
@@ -48,13 +46,8 @@ def parse_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise UserError(f"{word!r}: write name=value, such as steps=1000")
-        values[name] = _value(value)
+        values[name] = value
+        if not re.search(r"[(\[{]", value):
+            with suppress(ValueError, SyntaxError):  # neither a number nor True, False or None: a word
+                values[name] = ast.literal_eval(value)
     return values
-
-
-def _value(text: str) -> Any:
-    """A number, True, False or None; anything else is a word."""
-    try:
-        return ast.literal_eval(text) if not re.search(r"[(\[{]", text) else text
-    except (ValueError, SyntaxError):
-        return text

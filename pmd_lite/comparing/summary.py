@@ -48,21 +48,18 @@ def requested(path: Path, folder: str) -> dict[str, Any]:
 
 
 def finished_systems(path: Path, folder: str = "runs") -> list[System]:
-    """Every student of every method that has finished with all seeds, in the order of the methods.
-
-    Raises UserError when there is no comparison in `path`, no such method, or BLEU of different tokenizers.
-    """
+    """Every student of each method that has finished with all seeds, in order. UserError as for `Comparison`."""
     request = requested(path, folder)
     systems = []
     for entry in map(parse_entry, request["methods"]):
         names = [entry.path(path / folder, seed).name for seed in request["seeds"]]
         if request["failed"].keys() & set(names):  # its directory may hold another run, with other settings
             continue
-        runs = [finished_run(path / folder, entry, seed) for seed in request["seeds"]]
-        finished = tuple(run for run in runs if run is not None)
-        if finished and len(finished) == len(runs):
-            systems += [System(_label(entry, finished[0].labels, i), entry, i, finished)
-                        for i in range(len(finished[0].labels))]  # fmt: skip
+        found = (finished_run(path / folder, entry, seed) for seed in request["seeds"])
+        runs = tuple(run for run in found if run)
+        if runs and len(runs) == len(request["seeds"]):
+            labels = runs[0].labels
+            systems += [System(_label(entry, labels, i), entry, i, runs) for i in range(len(labels))]
     if not systems:
         raise UserError(f"{path}: no method has finished with all seeds; failed: {request['failed'] or 'none'}")
     _check_tokenizers(systems)
@@ -79,30 +76,25 @@ def _label(entry: Entry, labels: Sequence[str], student: int) -> str:
 
 def _check_tokenizers(systems: Sequence[System]) -> None:
     """Raises UserError when some of the runs were scored with another tokenizer."""
-    paths: dict[str, dict[str, Path]] = {}  # {pair: {tokenizer: a run scored with it}}
+    first: dict[str, tuple[str, Path]] = {}  # {pair: (tokenizer, a run scored with it)}
     for run in (run for system in systems for run in system.runs):
         for pair, name in tokenizers_used(run.scores).items():
-            paths.setdefault(pair, {})[name] = run.path
-    for pair, by_name in paths.items():
-        if len(by_name) > 1:
-            where = ", ".join(f"{name} in {path}" for name, path in by_name.items())
-            raise UserError(f"BLEU of {pair} was counted with {where}: such scores cannot be compared. Score all "
-                            "runs alike: python -m pmd_lite evaluate RUN --tokenize NAME")  # fmt: skip
+            other, path = first.setdefault(pair, (name, run.path))
+            if name != other:
+                raise UserError(f"BLEU of {pair} was counted with {other} in {path}, {name} in {run.path}: such scores "
+                                "cannot be compared. Score all runs alike: python -m pmd_lite evaluate RUN --tokenize "
+                                "NAME")  # fmt: skip
 
 
 def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
-    """All that the tables and figures of a comparison show, as JSON can hold it: four decimals, a missing BLEU is None.
-
-    Raises UserError as `finished_systems` does.
-    """
+    """All that tables and figures show, for JSON: four decimals, a missing BLEU is None. UserError as `Comparison`."""
     request = requested(path, folder)
     corpus = load_corpus(request["corpus"], **request["corpus_options"])
     systems = finished_systems(path, folder)
-    for system in systems:
-        for run in system.runs:
-            run.check_corpus(corpus)
-    differences = _Differences(systems, corpus)
-    scores = [run.scores for system in systems for run in system.runs]
+    runs = [run for system in systems for run in system.runs]
+    for run in runs:
+        run.check_corpus(corpus)
+    differences, scores = _Differences(systems, corpus), [run.scores for run in runs]
     counted: list[Metric] = ["bleu", "chrf"]
     counted += ["ter"] if all("ter" in score for of in scores for by in of.values() for score in by.values()) else []
     rows = []
@@ -115,14 +107,14 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
             "differences": differences.of(system), "steps": steps, "p": p,
         })  # fmt: skip
     methods = {system.entry.text: system.runs for system in systems}
+    first = {method: runs[0] for method, runs in methods.items()}
     return {
         "corpus": corpus.name, "sizes": dict(zip(corpus.pairs, corpus.sizes, strict=True)), "seeds": request["seeds"],
         "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
         "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
-        "costs": _rounded(_costs({method: runs[0] for method, runs in methods.items()})), "counted": COUNTED,
-        "updates": {method: runs[0].finished["step"] for method, runs in methods.items()},
+        "costs": _rounded(_costs(first)), "counted": COUNTED, "notes": said_beside(scores, counted),
+        "updates": {method: run.finished["step"] for method, run in first.items()},
         "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
-        "notes": said_beside(scores, counted),
         "untested": differences.untested, "failed": request["failed"],
     }  # fmt: skip
 
@@ -143,10 +135,7 @@ class _Differences:
         self._base_stats = self._stats(self._base) if self._base else []
 
     def of(self, system: System) -> dict[str, tuple[float, str]]:
-        """{"mean" (of all pairs), "HRL", "LRL": (BLEU minus the baseline's, its mark)}; with one seed no mark.
-
-        A mean over a pair whose BLEU is missing, or cannot be counted on this machine, is left out.
-        """
+        """{"mean", "HRL", "LRL": (BLEU minus the baseline's, its mark, "" for one seed)}, of pairs counted here."""
         if self._base is None or system is self._base:
             return {}
         high, low = system.runs[0].groups
@@ -154,10 +143,9 @@ class _Differences:
         tested = {}
         for name, group in (("mean", self._corpus.pairs), ("HRL", high), ("LRL", low)):
             pairs = [pair for pair in self._corpus.pairs if pair in group]  # in the order in which chance is drawn
-            if pairs and all(pair in self._tokenizers for pair in pairs):  # of one pair the smaller half is empty
-                base, other = (
-                    [[by_pair[pair] for pair in pairs] for by_pair in of] for of in (self._base_stats, stats)
-                )
+            if pairs and self._tokenizers.keys() >= set(pairs):  # of one pair the smaller half is empty
+                base, other = ([[by_pair[pair] for pair in pairs] for by_pair in of]
+                               for of in (self._base_stats, stats))  # fmt: skip
                 difference = paired_bootstrap(base, other)
                 tested[name] = difference.delta, difference.mark if len(system.runs) > 1 else ""
         return tested
@@ -172,15 +160,11 @@ class _Differences:
 
 
 def _costs(runs: dict[str, Run]) -> dict[str, dict[str, float]]:
-    """{method: {purpose: compute}}, that of its auxiliary runs too, as multiples of the first method's total.
-
-    Methods whose runs an older version counted in another unit are left out.
-    """
-    known = {method: run for method, run in runs.items() if all(one.counted for one in (run, *run.auxiliary))}
-    unit = next((run.compute_with_auxiliary for run in known.values()), 1)
+    """{method: {purpose: compute}}, that of its auxiliary runs too, as multiples of the first method's total."""
+    unit = next(run.compute_with_auxiliary for run in runs.values())
     return {method: {**{purpose: n / unit for purpose, n in run.cost.items()},
                      "auxiliary": (run.compute_with_auxiliary - run.compute) / unit}
-            for method, run in known.items()}  # fmt: skip
+            for method, run in runs.items()}  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:

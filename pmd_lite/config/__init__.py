@@ -4,16 +4,10 @@ from pmd_lite.config.fields import TEMPERATURE, check_number
 from pmd_lite.config.presets import PRESETS, configured, preset
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig, Uncertainty
 from pmd_lite.config.sections import (
-    BEAM,
     FIDELITY,
-    LEAST_TOKENS,
-    Best,
     Config,
-    DecideBy,
     DistillConfig,
     EngineName,
-    Fidelity,
-    FidelityBundle,
     Metric,
     ModelConfig,
     OptimConfig,
@@ -25,8 +19,7 @@ from pmd_lite.config.sections import (
 )  # fmt: skip
 
 __all__ = [
-    "BEAM", "FIDELITY", "LEAST_TOKENS", "PRESETS", "TEMPERATURE", "Best", "Config", "DecideBy", "DistillConfig",
-    "EngineName", "Fidelity", "FidelityBundle", "Metric", "ModelConfig", "OptimConfig", "SamplingConfig", "Show",
-    "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig", "Uncertainty", "check_number",
-    "configured", "preset",
+    "FIDELITY", "PRESETS", "TEMPERATURE", "Config", "DistillConfig", "EngineName", "Metric", "ModelConfig",
+    "OptimConfig", "SamplingConfig", "Show", "StepSize", "TeacherConfig", "Tokenize", "TokenizerConfig", "TrainConfig",
+    "Uncertainty", "check_number", "configured", "preset",
 ]  # fmt: skip

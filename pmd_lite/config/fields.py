@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 from pmd_lite.errors import UserError, nearest, shown
 
+MOST = 1e9
+"""The largest value of a setting that has no limit of its own."""
+TEMPERATURE = (0.001, math.inf)
+"""Limits of a temperature; inf is uniform."""
+
 
 @functools.cache
 def hints_of(section: Any) -> dict[str, Any]:
     """{field: type}, looked up once: this is as slow as all other checks together."""
     return typing.get_type_hints(section)
-
-
-MOST = 1e9
-"""The largest value of a setting that has no limit of its own."""
 
 
 def check(ok: bool, what: str, remedy: str) -> None:
@@ -26,10 +27,7 @@ def check(ok: bool, what: str, remedy: str) -> None:
 
 
 def check_kinds(config: Any, *, limits: Mapping[str, tuple[float, float]] | None = None) -> None:
-    """Raise UserError unless every field has a value of its type: a word of a Literal, an int, a float or a bool.
-
-    limits: {field: its smallest and largest value}; other numbers lie between 0 and `MOST`.
-    """
+    """UserError unless every field has a value of its type. limits: {field: (least, most)}; else 0 to `MOST`."""
     section: Any = type(config)
     for name, hint in hints_of(section).items():
         value, parts = getattr(config, name), typing.get_args(hint)
@@ -53,7 +51,3 @@ def check_number(name: str, value: Any, kind: type, least: float = 0, most: floa
     check(number, f"{name}={shown(value)}", "must be a whole number" if kind is int else "must be a number")
     check(value >= least, f"{name}={shown(value)}", f"must be at least {least:g}")
     check(value <= most, f"{name}={shown(value)}", f"must be at most {most:g}")
-
-
-TEMPERATURE = (0.001, math.inf)
-"""Limits of a temperature; inf is uniform."""

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pmd_lite.config.fields import hints_of
 from pmd_lite.config.published import LSSD_WEIGHTS, settings
 from pmd_lite.config.rivals import TeacherConfig
 from pmd_lite.config.sections import Config, DistillConfig, ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
@@ -61,14 +62,17 @@ def preset(name: str, direction: str = "m2o", method: str = "auto-pmd", **overri
         raise UserError(f"no preset is called {shown(name)}; {near}choose one of {', '.join(PRESETS)}")
     chosen = {home_of(key): value for key, value in overrides.items()}
     fidelity = chosen.get("distill.fidelity", PRESETS[name].distill.fidelity)
-    return _changed(PRESETS[name], {**settings(name, direction, method, fidelity), **chosen})
+    sections: dict[str, Any] = {}  # all fields of a section at once: its checks compare them with each other
+    for key, value in {**settings(name, direction, method, fidelity), **chosen}.items():
+        section, _, field = key.rpartition(".")
+        sections.setdefault(section, {})[field] = value
+    whole, base = sections.pop("", {}), PRESETS[name]
+    changed = {section: dataclasses.replace(getattr(base, section), **of) for section, of in sections.items()}
+    return dataclasses.replace(base, **whole, **changed)
 
 
 def configured(chosen: str | Config, direction: str, method: str, overrides: Mapping[str, Any]) -> Config:
-    """The Config that train, estimate and compare use for a preset's name; a whole Config is used as it is.
-
-    Raises UserError for overrides of a whole Config, and for all that `preset` refuses.
-    """
+    """A preset's Config (errors as `preset`), or a whole Config as it is; UserError if overrides come with it."""
     if isinstance(chosen, Config):
         if overrides:
             raise UserError(f"{', '.join(overrides)}: give a whole Config or overrides of a preset, not both")
@@ -80,30 +84,15 @@ def configured(chosen: str | Config, direction: str, method: str, overrides: Map
 
 def home_of(key: str) -> str:
     """The full name of a field: "steps" -> "train.steps"; "tau" stays. Raises UserError for an unknown one."""
-    section, _, name = key.rpartition(".")
-    sections = {f.name: f.default_factory for f in dataclasses.fields(Config) if callable(f.default_factory)}
     if key == "tau":
         return key
-    fields = {s: [f.name for f in dataclasses.fields(of())] for s, of in sections.items()}
-    homes = [s for s in ([section] if section else sections) if name in fields.get(s, ())]
+    section, _, name = key.rpartition(".")
+    known = [f"{s}.{field}" for s, of in hints_of(Config).items() if s != "tau" for field in hints_of(of)]
+    homes = [field for field in known if field == key or (not section and field.endswith(f".{name}"))]
     if len(homes) == 1:
-        return f"{homes[0]}.{name}"
+        return homes[0]
     if key == "preset":
         raise UserError("preset: the name of a preset is the third argument, or preset_name=")
-    known, near = ", ".join(f"{s}.{f}" for s in sections for f in fields[s]), ""
-    if not homes:
-        near = nearest(name, ["tau", *(f for s in sections for f in fields[s])])
-    what = f"fields of {' and '.join(homes)}" if homes else "no field"
-    raise UserError(f"{shown(key)} names {what}; {near}fields: {known}")
-
-
-def _changed(config: Config, values: Mapping[str, Any]) -> Config:
-    """Change fields by full name: all of a section at once, because its checks compare them with each other."""
-    sections: dict[str, Any] = {}
-    for key, value in values.items():
-        section, _, name = key.rpartition(".")
-        sections.setdefault(section, {})[name] = value
-    changed = sections.pop("", {})
-    for section, fields in sections.items():
-        changed[section] = dataclasses.replace(getattr(config, section), **fields)
-    return dataclasses.replace(config, **changed)
+    near = "" if homes else nearest(name, ["tau", *(field.partition(".")[2] for field in known)])
+    what = " and ".join(homes) or "no field"
+    raise UserError(f"{shown(key)} names {what}; {near}fields: {', '.join(known)}")

@@ -8,15 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Direction = Literal["m2o", "o2m"]
-Strategy = Literal["uni", "bi", "auto"]
-
-STRATEGIES: Mapping[str, Strategy] = {
+STRATEGIES = {
     "uni-pmd": "uni", "bi-pmd": "bi", "vanilla-md": "bi", "vanilla-md-tau": "bi",
     "auto-pmd": "auto", "dynamic-md": "auto", "lsmd": "auto",
 }  # fmt: skip
-"""Method -> the script whose settings it takes. Dynamic-MD is a flag of Auto-PMD's script; LSMD reads an Auto-PMD
-run."""
+"""Method -> its script. Dynamic-MD is a flag of Auto-PMD's script; LSMD reads an Auto-PMD run."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,6 @@ SCRIPTS: Mapping[tuple[str, str, str], Script] = {
 """(preset, direction, strategy) -> script."""
 EPOCHS_BEFORE = 4
 """Epochs without distillation in every script."""
-
-
 LSSD_WEIGHTS: Mapping[tuple[str, str], float] = {
     ("wmt6", "m2o"): 2.0, ("wmt6", "o2m"): 0.8, ("ted8", "m2o"): 2.5, ("ted8", "o2m"): 0.5,
 }  # fmt: skip
@@ -86,22 +80,16 @@ def settings(name: str, direction: str, method: str, fidelity: str) -> dict[str,
             not: alpha, of which the text only names the search, and LSSD's weight. "released" follows all the scripts.
     """
     way = "o2m" if direction == "o2m" else "m2o"
-    if (name, way) not in LSSD_WEIGHTS:
-        return {}
-    found: dict[str, Any] = {"teacher.lssd_weight": LSSD_WEIGHTS[name, way]}
-    script = SCRIPTS.get((name, way, STRATEGIES.get(method, "")))
-    if script is None:
-        return found
-    if script.alpha is not None:
+    found: dict[str, Any] = {"teacher.lssd_weight": LSSD_WEIGHTS.get((name, way))}
+    if script := SCRIPTS.get((name, way, STRATEGIES.get(method, ""))):
         found["distill.alpha"] = script.alpha
-    if fidelity == "released":
-        found |= {"train.epochs": float(script.epochs), "train.max_steps": script.max_steps, "tau": float(script.tau)}
-        found["distill.start"] = EPOCHS_BEFORE / script.epochs
-        if script.interval is not None:
-            found["distill.update_epochs"] = float(script.interval)
-        if script.rho is not None:
-            found["distill.trial_ratio"] = script.rho
-    return found
+        if fidelity == "released":
+            found |= {
+                "train.epochs": float(script.epochs), "train.max_steps": script.max_steps, "tau": float(script.tau),
+                "distill.start": EPOCHS_BEFORE / script.epochs, "distill.trial_ratio": script.rho,
+                "distill.update_epochs": None if script.interval is None else float(script.interval),
+            }  # fmt: skip
+    return {field: value for field, value in found.items() if value is not None}
 
 
 def remark(name: str, direction: str) -> str:

@@ -26,8 +26,7 @@ class SamplingConfig:
     cooldown_to: float = 1.0
     """Temperature at the last update."""
     switch_at: float = 0.5
-    """order-matters: fraction of training on only the large languages; then all languages are drawn at the config's
-    tau."""
+    """order-matters: fraction of training on only the large pairs; then all are drawn at the config's tau."""
     scorer_lr: float = 1e-3
     """MultiDDS-S, MultiUAT: Adam's step for the logits (published 1e-4, which moves the odds by 4 % per update)."""
     scorer_steps: int = 200
@@ -37,8 +36,7 @@ class SamplingConfig:
     scorer_tau: float = 1.0
     """MultiDDS-S, MultiUAT: temperature of the initial distribution."""
     scorer_scaled: bool = False
-    """MultiDDS-S, MultiUAT: weigh each reward by the language's own probability (the on-policy gradient; published:
-    off)."""
+    """MultiDDS-S, MultiUAT: weigh rewards by the language's own probability (on-policy gradient; published: off)."""
     probe_tokens: int = 1024
     """MultiDDS-S, MultiUAT: target tokens of the batches that measure rewards (published 8 sentences; 1024 tokens)."""
     uncertainty: Uncertainty = "exptp"

@@ -4,13 +4,10 @@ A `Config` holds everything except the data and the method; `config.presets` has
 it to plain JSON types and back; `config.json` in a run directory stores it in this form.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
-import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pmd_lite.config.fields import MOST, TEMPERATURE, check, check_kinds, check_number, hints_of
 from pmd_lite.config.rivals import SamplingConfig, TeacherConfig
@@ -305,9 +302,9 @@ class Config:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Config:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Inverse of `to_dict`; absent fields get their defaults. Raises UserError on an unknown field or value."""
-        return typing.cast(Config, _build(cls, data, "config"))
+        return _build(cls, data, "config")
 
 
 def _build(cls: type, data: Any, where: str) -> Any:

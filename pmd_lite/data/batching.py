@@ -1,22 +1,18 @@
 """Token-budget batches of one pair, grouped by length. Only seed and pass number decide the order."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pmd_lite.data.reading import Bools, Ints
 from pmd_lite.data.tokenizer import BOS, PAD
-from pmd_lite.data.tokens import EncodedSplit, Ints, TokenArray
+from pmd_lite.data.tokens import EncodedSplit, TokenArray
 from pmd_lite.errors import UserError
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,17 @@ class Batch:
     rows: Ints
     """[batch] numbers of the sentences in their split."""
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
         if device.type == "cpu":
             return self
-
-        def move(x: Tensor) -> Tensor:
-            if device.type != "cuda":
-                return x.to(device)
-            # A copy from pinned memory does not wait: the host makes the next batch while the GPU computes.
-            return x.pin_memory().to(device, non_blocking=True)
-
-        src, trg_in, keep, gold = (move(x) for x in (self.src, self.trg_in, self.keep, self.gold))
-        return Batch(self.pair, src, trg_in, keep, gold, self.tokens, self.src_tokens, self.rows)
+        cuda = device.type == "cuda"
+        # A copy from pinned memory does not wait: the host makes the next batch while the GPU computes.
+        moved: dict[str, Any] = {
+            name: (x.pin_memory() if cuda else x).to(device, non_blocking=cuda)
+            for name, x in vars(self).items() if isinstance(x, Tensor)
+        }  # fmt: skip
+        return replace(self, **moved)
 
     @property
     def sentence(self) -> Tensor:
@@ -187,9 +181,8 @@ class Round:
 def round_of(split: EncodedSplit, budget: int) -> Round:
     """The rounds of a pair with this token budget.
 
-    Without repetition, a pair of thirty sentences would make a batch of thirty: a tiny batch that would weigh as much
-    as a full one if it is a whole update. So its sentences are repeated, as in the upsampling of the released code, and
-    each draw of any pair has about one budget of tokens.
+    Without repetition, thirty sentences would make a tiny batch that weighs as much as a full one if it is a whole
+    update. So a small pair is repeated, as in the upsampling of the released code: each draw has about one budget.
     """
     longer = np.sort(np.maximum(split.src.lengths, split.trg.lengths), kind="stable")
     passes = max(1, budget // max(1, len(longer) * int(longer[-1])))
@@ -240,10 +233,8 @@ class PairStream:
             self._batches = None
         self._round, self._position = state["round"], state["position"]
         if not 0 <= self._position < self.round.batches:
-            raise UserError(
-                f"The saved run is at batch {self._position} of a round that now has {self.round.batches}: corpus "
-                "or token budget changed. Resume with the ones with which the run began."
-            )
+            raise UserError(f"The saved run is at batch {self._position} of a round that now has {self.round.batches}: "
+                            "corpus or token budget changed. Resume with those with which the run began.")  # fmt: skip
 
 
 def eval_batches(split: EncodedSplit, pair: int, budget: int) -> Iterator[Batch]:

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from pmd_lite.data.reading import SPLITS, Flat, Ints, ParallelText, checked_pair, forget, spooled
+from pmd_lite.data.reading import SPLITS, Bools, Flat, Ints, ParallelText, checked_pair, forget, spooled
 from pmd_lite.data.text import CONTROL, UNSEEN, is_blank, odd
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 
-Bools = npt.NDArray[np.bool_]
 Texts = Mapping[str, ParallelText]  # pair -> text
 
 LONGEST = 10_000  # characters in one sentence; a longer one probably lost its line end
@@ -59,22 +57,19 @@ def check_lines(flats: Sequence[Flat], *, strict: bool) -> tuple[Bools, list[str
 
 def _faults(flat: Flat, columns: int, warnings: list[str]) -> Iterator[tuple[Ints, str]]:
     """For each kind of fault: its lines (from 0, ascending) and a message about the first; `warnings`: what is odd."""
-    kinds: dict[str, list[Ints]] = {}
-    first: dict[str, str] = {}
+    found: dict[str, tuple[list[Ints], str]] = {}
     if len(control := _decode_all(flat, warnings)):
         yield control, _say_control(flat, int(control[0]))
     for at in range(0, len(flat.stops), _ROWS):
         for kind, lines, message in _faults_among(flat, columns, slice(at, at + _ROWS)):
-            kinds.setdefault(kind, []).append(lines)
-            first.setdefault(kind, message)
+            found.setdefault(kind, ([], message))[0].append(lines)
         flat.forget()
-    for kind in sorted(kinds):
-        yield np.concatenate(kinds[kind]), first[kind]
+    for kind in sorted(found):
+        yield np.concatenate(found[kind][0]), found[kind][1]
 
 
 def _faults_among(flat: Flat, columns: int, rows: slice) -> Iterator[tuple[str, Ints, str]]:
-    """The same for some of the lines, without control characters. The names of the kinds sort in the order to
-    report."""
+    """The same for some of the lines, without control characters. The kinds sort in the order to report."""
     starts, stops = flat.starts[rows], flat.stops[rows]
     from_tab, to_tab = np.searchsorted(flat.tabs, [starts[0], stops[-1]])
     tabs_here = flat.tabs[from_tab:to_tab]
@@ -125,8 +120,7 @@ def _text(flat: Flat, start: int, stop: int) -> str:
 
 
 def _say_control(flat: Flat, line: int) -> str:
-    match = CONTROL.search(_text(flat, int(flat.starts[line]), int(flat.stops[line])))
-    character = match[0] if match else ""
+    character = CONTROL.findall(_text(flat, int(flat.starts[line]), int(flat.stops[line])))[0]
     if character == "\r":
         return "a carriage return in a file whose lines do not all end in CRLF. Save the file with LF line ends only."
     if character in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029":
@@ -181,14 +175,12 @@ def check_corpus(train: Texts, valid: Texts, test: Texts, *, allow_leakage: bool
             if not allow_leakage:
                 raise UserError(f"{message} Remove them from train, or accept them with allow_leakage=True.")
             warnings.append(f"{message} Scores on this test set are too high.")
-        reports = (
-            "training pairs are in {} too", "training sources are in its valid or test too",
-            "training targets are in the test set of some pair too",
-        )  # fmt: skip
+        reports = (f"pairs are in {valid[pair].name} too", "sources are in its valid or test too",
+                   "targets are in the test set of some pair too")  # fmt: skip
         for hit, what in zip(others, reports, strict=True):
             if hit.count:
-                what = what.format(valid[pair].name)
-                warnings.append(f"{hit.examples(text)}: {hit.count:,} {what}. Remove them from train to be safe.")
+                found = f"{hit.examples(text)}: {hit.count:,} training {what}"
+                warnings.append(f"{found}. Remove them from train to be safe.")
         if same.count > len(text) / 2:
             what = f"{same.count:,} of {len(text):,} pairs have two equal sides"
             warnings.append(f"{text.name}: {what}. Check that the text is translated.")
@@ -263,17 +255,12 @@ def _turned_round(train: Texts) -> list[str]:
 
 def _words(text: ParallelText) -> tuple[set[str], set[str]]:
     """The words on the source side and on the target side of the first lines."""
-    src: set[str] = set()
-    trg: set[str] = set()
-    for left, right in islice(text, _SAMPLE):
-        src.update(_WORD.findall(left.lower()))
-        trg.update(_WORD.findall(right.lower()))
+    src, trg = (set(_WORD.findall(" ".join(column).lower())) for column in zip(*islice(text, _SAMPLE), strict=True))
     return src, trg
 
 
 class Manifest(NamedTuple):
-    """The content of corpus.json. `files` maps train.fr-en.tsv (also if it is stored in another form) to lines and
-    sha256."""
+    """What corpus.json says. `files`: train.fr-en.tsv (in whatever form it is stored) -> lines and sha256."""
 
     path: Path
     name: str = ""
@@ -288,9 +275,7 @@ class Manifest(NamedTuple):
             raise UserError(f'{self.path}: "pairs" lacks {extra[0]}, which has files. Add it, or remove them.')
         known = {f"{split}.{pair}.tsv" for split in SPLITS for pair in found}
         if extra := sorted(set(self.files) - known):
-            raise UserError(
-                f'{self.path}: "files" names {extra[0]}, which is not a file of a pair. Correct or remove it.'
-            )
+            raise UserError(f'{self.path}: "files" names {extra[0]}, not a file of a pair. Correct or remove it.')
 
     def check_text(self, name: str, flat: Flat) -> None:
         """Raise UserError if the text is not the one that corpus.json describes."""

@@ -8,29 +8,25 @@
 things, with a warning: CRLF line ends throughout a file, and a last line without line end.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import html
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pmd_lite.data.checks import Manifest, check_corpus, check_lines, read_manifest
 from pmd_lite.data.reading import SPLITS, Flat, ParallelText, checked_pair, find_files, read_flat, spooled
-from pmd_lite.disk import new_directory, place
+from pmd_lite.disk import place
 from pmd_lite.errors import UserError
 
-__all__ = ["Corpus", "ParallelText", "load_corpus", "write_corpus"]
-
+_Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
 RawTexts = Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]  # pair -> split -> sentence pairs
-_MANIFEST = "corpus.json"
+MANIFEST = "corpus.json"
 _LINES = 1 << 16  # lines that are joined together
 
 
@@ -74,7 +70,7 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """sha256 (hex) of the names and bytes of all texts; place, form and order of pairs do not matter."""
-        lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self._texts(), key=lambda x: x[:2])]
+        lines = [f"{pair} {split} {text.sha256}\n" for pair, split, text in sorted(self.texts(), key=lambda x: x[:2])]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -88,12 +84,12 @@ class Corpus:
         )
         return f"<table>{rows}</table><p>{html.escape(self.source)} ({html.escape(self.licence)})</p>"
 
-    def reversed(self) -> Corpus:
+    def reversed(self) -> Self:
         """Every pair with sides swapped: one-to-many from many-to-one. The text is shared, not copied."""
         train, valid, test = ({_turn(p): t.swap() for p, t in getattr(self, s).items()} for s in SPLITS)
         return replace(self, pairs=tuple(map(_turn, self.pairs)), train=train, valid=valid, test=test, path=None)
 
-    def only(self, pairs: Sequence[str]) -> Corpus:
+    def only(self, pairs: Sequence[str]) -> Self:
         """Some of the pairs; the text is shared, not copied. Raises UserError for an unknown pair."""
         missing = [pair for pair in pairs if pair not in self.pairs]
         if missing or not pairs:
@@ -106,11 +102,8 @@ class Corpus:
     def from_texts(
         cls, name: str, texts: RawTexts, *, licence: str = "unknown", source: str = "unknown", strict: bool = True,
         allow_leakage: bool = False,
-    ) -> Corpus:  # fmt: skip
-        """A corpus from Python strings, `{pair: {"train": [(src, trg), ...], "valid": [...], "test": [...]}}`.
-
-        The same checks as for files, and the same UserErrors; options as in `load_corpus`.
-        """
+    ) -> "Corpus":  # fmt: skip
+        """A corpus of strings, {pair: {"train": [(src, trg), ...], "valid", "test"}}; checks as in `load_corpus`."""
         if not texts:
             raise UserError(f"{name}: there are no pairs. Add one, such as 'fr-en', with train, valid and test.")
         checked: _Checked = {}
@@ -122,7 +115,8 @@ class Corpus:
             checked[pair] = {s: _check([_in_memory(named[s], splits[s])], strict, Manifest(Path()), "") for s in SPLITS}
         return _assemble(checked, Corpus(name, (), {}, {}, {}, None, licence, source), allow_leakage)
 
-    def _texts(self) -> Iterator[tuple[str, str, ParallelText]]:
+    def texts(self) -> Iterator[tuple[str, str, ParallelText]]:
+        """(pair, split, text) of every text."""
         for pair in self.pairs:
             for split, texts in zip(SPLITS, (self.train, self.valid, self.test), strict=True):
                 yield pair, split, texts[pair]
@@ -141,12 +135,10 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
         strict: raise at the first unsound line (blank side, number of columns, control characters, over-long side).
             False leaves such lines out, with a warning in `Corpus.warnings`.
         allow_leakage: only warn if training pairs are also in the test set of their own pair.
-
-    Raises:
-        UserError: says what is wrong, in which file and line, and what to do.
+    Raises: UserError that says what is wrong, in which file and line, and what to do.
     """
     directory = _existing(path)
-    manifest = read_manifest(directory / _MANIFEST)
+    manifest = read_manifest(directory / MANIFEST)
     files = find_files(directory, manifest.pairs)
     manifest.check_pairs(files)
     stamps = {file: _stamp(file) for of in files.values() for paths in of.values() for file in paths}
@@ -160,30 +152,6 @@ def load_corpus(path: str | Path, *, strict: bool = True, allow_leakage: bool = 
     about = Corpus(manifest.name or directory.resolve().name, manifest.pairs, {}, {}, {}, directory)
     about = replace(about, licence=manifest.licence, source=manifest.source, stamps=stamps)
     return _assemble(texts, about, allow_leakage)
-
-
-def write_corpus(
-    corpus: Corpus | RawTexts, out_dir: str | Path, *, name: str | None = None, licence: str | None = None,
-    source: str | None = None, overwrite: bool = False,
-) -> Path:  # fmt: skip
-    """Write .tsv files and corpus.json into the directory `out_dir`, which appears whole or not at all.
-
-    This replaces an existing directory: always if it has the same text, only with `overwrite` if it has another corpus,
-    never if it has anything else. Returns `out_dir`. Raises UserError.
-    """
-    out = place(out_dir)
-    whole = out.resolve()
-    if not isinstance(corpus, Corpus):
-        corpus = Corpus.from_texts(name or whole.name, corpus)
-    licence, source = licence or corpus.licence, source or corpus.source
-    corpus = replace(corpus, name=name or corpus.name, licence=licence, source=source)
-    _refuse_foreign(whole, corpus, overwrite)
-    with new_directory(whole, replace=True) as part:
-        _write_files(corpus, part)
-    return out
-
-
-_Checked = dict[str, dict[str, tuple[ParallelText, list[str]]]]  # pair -> split -> text and warnings
 
 
 def _join_sides(src: Flat, trg: Flat) -> Flat:
@@ -208,9 +176,7 @@ def _check(flats: list[Flat], strict: bool, manifest: Manifest, name: str) -> tu
     flat = _join_sides(*flats) if len(flats) == 2 else flats[0]
     sound, warnings = check_lines(flats, strict=strict)
     manifest.check_text(name, flat)
-    if sound.all():
-        return ParallelText(flat), warnings
-    return ParallelText(*flat.keep(sound)), warnings
+    return ParallelText(flat) if sound.all() else ParallelText(*flat.keep(sound)), warnings
 
 
 def _assemble(texts: _Checked, about: Corpus, allow_leakage: bool) -> Corpus:
@@ -234,17 +200,16 @@ def _turn(pair: str) -> str:
 
 def _existing(path: str | Path) -> Path:
     directory = place(path)
-    if os.path.isfile(directory):  # pathlib raises OSError for a name that is too long
-        raise UserError(f"{directory} is a file. Give the directory of the corpus: {directory.parent}.")
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise UserError(f"{directory} is a pipe or a device. Give the directory of a corpus.")
-    if not os.path.isdir(directory):
-        parent = directory.parent
-        siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
-        near = difflib.get_close_matches(directory.name, siblings, n=1)
-        cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
-        raise UserError(f"{directory} does not exist. {cure} a corpus: python -m pmd_lite data --help")
-    return directory
+    if os.path.isdir(directory):  # pathlib raises OSError for a name that is too long
+        return directory
+    parent = directory.parent
+    if os.path.exists(directory):
+        kind = "a file" if os.path.isfile(directory) else "a pipe or a device"
+        raise UserError(f"{directory} is {kind}. Give the directory of the corpus, such as {parent}.")
+    siblings = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+    near = difflib.get_close_matches(directory.name, siblings, n=1)
+    cure = f"Did you mean {parent / near[0]}? If not, build" if near else "Build"
+    raise UserError(f"{directory} does not exist. {cure} a corpus: python -m pmd_lite data --help")
 
 
 def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:
@@ -261,34 +226,3 @@ def _in_memory(name: str, pairs: Sequence[tuple[str, str]]) -> Flat:
     except UnicodeEncodeError as error:
         line = error.object.count("\n", 0, error.start) + 1
         raise UserError(f"{name}:{line}: half a surrogate pair, which UTF-8 cannot represent. Remove it.") from error
-
-
-def _refuse_foreign(place: Path, corpus: Corpus, overwrite: bool) -> None:
-    """Raise UserError unless `place` is free, has this corpus, or has a corpus that may be overwritten."""
-    if not place.exists():
-        return
-    if not place.is_dir():
-        raise UserError(f"{place} is a file. Choose a directory for the corpus.")
-    names = sorted(p.name for p in place.iterdir())
-    if foreign := [n for n in names if n != _MANIFEST and not n.startswith(tuple(f"{split}." for split in SPLITS))]:
-        raise UserError(f"{place} has {foreign[0]}, which is not part of a corpus. Choose another directory.")
-    if names and not overwrite:
-        try:
-            same = load_corpus(place, allow_leakage=True).fingerprint == corpus.fingerprint
-        except UserError:
-            same = False
-        if not same:
-            cure = "Choose another directory, or replace it with overwrite=True (--overwrite)."
-            raise UserError(f"{place} has another corpus. {cure}")
-
-
-def _write_files(corpus: Corpus, directory: Path) -> None:
-    files = {}
-    for pair, split, text in corpus._texts():
-        name = f"{split}.{pair}.tsv"
-        files[name] = {"lines": len(text), "sha256": text.sha256}
-        with (directory / name).open("wb") as file:
-            file.writelines(text.raw())
-    about = {"name": corpus.name, "licence": corpus.licence, "source": corpus.source, "pairs": corpus.pairs}
-    manifest = json.dumps(about | {"files": files}, ensure_ascii=False, indent=2) + "\n"
-    (directory / _MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")

@@ -6,8 +6,7 @@ a text releases the pages that it has read, so memory stays constant. We never m
 cuts it, the system kills every process that maps it; if another program writes to it, the text changes under us.
 """
 
-from __future__ import annotations
-
+import copy
 import errno
 import gzip
 import hashlib
@@ -21,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +42,7 @@ _OTHER_NAMES = {"dev": "valid", "val": "valid", "validation": "valid", "training
 
 
 def spooled(pieces: Iterable[bytes]) -> Buffer:
-    """The pieces joined. Over 8 MB they are mapped from a temporary file, which disappears with the last reference.
-
-    Raises UserError if the disk with the temporary files is full.
-    """
+    """The pieces joined; over 8 MB in a temporary file, mapped while in use. UserError if its disk is full."""
     pieces, small = iter(pieces), bytearray()
     for piece in pieces:
         small += piece
@@ -111,7 +107,7 @@ class Flat:
             first = last
             self.forget()
 
-    def keep(self, lines: Bools) -> tuple[Flat, Ints]:
+    def keep(self, lines: Bools) -> tuple["Flat", Ints]:
         """The text of only the lines marked true, and the numbers of these lines here, from 1."""
         parts = [slice(at, at + _LINES) for at in range(0, len(lines), _LINES)]
 
@@ -127,10 +123,7 @@ class Flat:
 
 
 class ParallelText(Sequence[tuple[str, str]]):
-    """One split of one pair: a sequence of (src, trg) that makes strings only on access.
-
-    Every line of `flat` must have exactly one tab (data/checks.py ensures that). A slice is a view, not a copy.
-    """
+    """One split of one pair: strings (src, trg), made on access; slices are views. `flat`: one tab a line."""
 
     def __init__(self, flat: Flat, numbers: Ints | None = None) -> None:
         self.name, self.forget = flat.name, flat.forget
@@ -145,8 +138,8 @@ class ParallelText(Sequence[tuple[str, str]]):
     @overload
     def __getitem__(self, index: int) -> tuple[str, str]: ...
     @overload
-    def __getitem__(self, index: slice) -> ParallelText: ...
-    def __getitem__(self, index: int | slice) -> tuple[str, str] | ParallelText:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | Self:
         if isinstance(index, slice):
             part = self._copy()
             part._starts, part._tabs, part._stops = self._starts[index], self._tabs[index], self._stops[index]
@@ -165,7 +158,7 @@ class ParallelText(Sequence[tuple[str, str]]):
     def __repr__(self) -> str:
         return f"ParallelText({self.name!r}, {len(self):,} pairs{', swapped' if self._swapped else ''})"
 
-    def swap(self) -> ParallelText:
+    def swap(self) -> Self:
         """The same text with sides swapped: (trg, src) instead of (src, trg), without a copy."""
         other = self._copy()
         other._swapped = not self._swapped
@@ -206,9 +199,9 @@ class ParallelText(Sequence[tuple[str, str]]):
         """sha256 of the bytes of `raw`, in hex: equal for .tsv, .tsv.gz and two plain files with the same text."""
         return _sha256(self.raw())
 
-    def _copy(self) -> ParallelText:
-        other = ParallelText.__new__(ParallelText)
-        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "sha256"})
+    def _copy(self) -> Self:
+        other = copy.copy(self)
+        other.__dict__.pop("sha256", None)
         return other
 
     def _decode(self, start: int, tab: int, stop: int) -> tuple[str, str]:
@@ -247,11 +240,10 @@ def find_files(directory: Path, listed: Sequence[str] = ()) -> dict[str, dict[st
         raise UserError(f"{odd[0]} is a directory, a pipe, a device or a broken link. Put the file itself there.")
     in_names = {_pair_of(directory, name) for name in names if re.search(r"\.tsv(\.gz)?$", name)}
     for name in names:
-        if plain := re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name):
-            src, _, trg = plain[2].partition("-")
-            if plain[3] in (src, trg) and src != trg:
-                checked_pair(plain[2], str(directory / name))
-                in_names.add(plain[2])
+        plain = re.fullmatch(rf"({'|'.join(SPLITS)})\.([^.-]+-[^.-]+)\.([^.]+)(\.gz)?", name)
+        if plain and plain[3] in plain[2].split("-") and plain[2] != f"{plain[3]}-{plain[3]}":
+            checked_pair(plain[2], str(directory / name))
+            in_names.add(plain[2])
     pairs = sorted(in_names | set(listed)) if in_names else _short_pairs(directory, names, listed)
     if not pairs:
         similar = ", ".join(names[:5]) or "it is empty"
@@ -288,23 +280,21 @@ def _locate(directory: Path, names: Collection[str], split: str, pair: str, only
     src, trg = pair.split("-")
     stem = f"{split}.{pair}"
     forms = [(f"{stem}.tsv",), (f"{stem}.{src}", f"{stem}.{trg}"), (f"{split}.{src}", f"{split}.{trg}")]
-    whole: list[list[str]] = []
+    whole: list[str] = []
     for form in forms:
-        hits = [[name for name in (plain, plain + ".gz") if name in names] for plain in form]
-        complete = all(hits)
-        if any(hits) and not complete and not (form is forms[2] and only_long):
-            missing = form[0] if not hits[0] else form[1]
-            raise UserError(f"{directory / missing} is missing, but its other side exists. Add it (or {missing}.gz).")
-        if complete:
-            whole.append([name for side in hits for name in side])
-            if len(whole) > 1 or len(whole[0]) > len(form):
-                both = " and ".join(name for group in whole for name in group)
-                raise UserError(f"{directory}: {both} hold the same split of {pair} twice. Remove all but one form.")
+        hits = [name for plain in form for name in (plain, f"{plain}.gz") if name in names]
+        lacks = [plain for plain in form if not {plain, f"{plain}.gz"} & {*hits}]
+        if hits and lacks and not (form is forms[2] and only_long):
+            raise UserError(f"{directory / lacks[0]} is missing, but its other side exists. Add it (or {lacks[0]}.gz).")
+        whole += [] if lacks else hits
+        if len(whole) > len(form):
+            both = " and ".join(whole)
+            raise UserError(f"{directory}: {both} hold the same split of {pair} twice. Remove all but one form.")
     if not whole:
         alias = next((name for name in names if _OTHER_NAMES.get(name.partition(".")[0]) == split), None)
         advice = f"Rename {alias}." if alias else "Add it (or .tsv.gz, or two plain files): a corpus needs all splits."
         raise UserError(f"{directory / forms[0][0]} is missing: there is no {split} split for {pair}. {advice}")
-    return tuple(directory / name for name in whole[0])
+    return tuple(directory / name for name in whole)
 
 
 def read_flat(path: Path) -> tuple[Flat, list[str]]:

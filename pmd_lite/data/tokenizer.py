@@ -12,8 +12,6 @@ Decoding gives the exact text back, with all white space: always with `byte_fall
 the training text. Any other character becomes UNK.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -23,24 +21,16 @@ from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import sentencepiece as spm
 
 from pmd_lite.config import TokenizerConfig
-from pmd_lite.data.corpus import Corpus, ParallelText
-from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import content, read_json, refused, write_atomic, write_json
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.reading import Ints, ParallelText, checked_pair
+from pmd_lite.disk import content, read_json, refused, write_bytes, write_json
 from pmd_lite.errors import UserError
-
-__all__ = [
-    "BOS", "EOS", "ESCAPES", "PAD", "SPECIALS", "UNK", "Tokenizer", "escape", "sides_of", "split_pair", "train_model",
-    "train_tokenizer",
-]  # fmt: skip
-
-Ints = npt.NDArray[np.int64]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
@@ -58,9 +48,7 @@ _BLOCK = 1 << 16  # lines from which a part of the sample is drawn at a time
 # which such a pair begins. The rule is one to one: no text is lost.
 _MARK = "\ufdd0"
 ESCAPES = {_MARK: _MARK + "0", "\u2581": _MARK + "1", "\u2585": _MARK + "2"}
-_PLAIN = {code: character for character, code in ESCAPES.items()}
 _RESERVED = re.compile("[" + "".join(ESCAPES) + "]")
-_ESCAPED = re.compile(_MARK + "[0-2]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -130,23 +118,20 @@ class Tokenizer:
         trg = self._languages_of(pair)[1]
         return [self.tags[trg]] if self.config.tags == "released" else []
 
-    def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1) -> list[list[int]]:
-        """Ids of many sentences of one side of a pair. The number of threads changes only the time.
+    def encode(self, texts: Sequence[str], pair: str, side: Literal["src", "trg"]) -> list[list[int]]:
+        """Ids of many sentences of one side of a pair.
 
         Source: encoder tag, pieces, EOS. Target, the tokens to predict: decoder tag if there is one, pieces, EOS.
         Raises UserError for a pair for which this tokenizer was not trained, or text that is not Unicode.
         """
-        ids, lengths = self.encode_flat(texts, pair, side, threads)
+        ids, lengths = self.encode_flat(texts, pair, side)
         return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if len(lengths) else []
 
     def encode_flat(
         self, texts: Sequence[str], pair: str, side: Literal["src", "trg"], threads: int = 1
     ) -> tuple[Ints, Ints]:
-        """The result of `encode` as two arrays: [token] the ids of all sentences, [sentence] their lengths.
-
-        For millions of sentences: Python, whose threads wait for one another, does little of the work.
-        """
-        key, before = self.key(pair, side), self._before(pair, side)
+        """The result of `encode` as two arrays, quickly: [token] the ids of all sentences, [sentence] their lengths."""
+        key, before = self.key(pair, side), [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
         pieces = self._pieces(texts, key, threads)
         inner = np.fromiter(map(len, pieces), np.int64, len(pieces))
         lengths = inner + (len(before) + 1)
@@ -164,21 +149,13 @@ class Tokenizer:
         language = self._languages_of(pair)[0 if side == "src" else 1]
         return language if language in self._sp else "joint"
 
-    def _before(self, pair: str, side: str) -> list[int]:
-        """The ids in front of every sentence of this side."""
-        return [self.encoder_tag(pair)] if side == "src" else self.prefix(pair)
-
     def _pieces(self, texts: Sequence[str], key: str, threads: int) -> list[list[int]]:
         """Each sentence in the ids of the sentencepiece model."""
         try:
-            texts_escaped = [escape(text) for text in texts]
-            pieces: list[list[int]] = self._sp[key].encode(texts_escaped, out_type=int, num_threads=threads)
-            return pieces
+            return self._sp[key].encode([escape(text) for text in texts], out_type=int, num_threads=threads)
         except (RuntimeError, TypeError, UnicodeError):  # which one depends on the version of sentencepiece
-            for text in texts:
-                if _SURROGATE.search(text):
-                    what = f"{text[:80]!r} has half a surrogate pair, which is not a character. Remove it."
-                    raise UserError(what) from None
+            if bad := next(filter(_SURROGATE.search, texts), None):
+                raise UserError(f"{bad[:80]!r} has half a surrogate pair, not a character. Remove it.") from None
             raise
 
     def encode_src(self, text: str, pair: str) -> list[int]:
@@ -193,7 +170,9 @@ class Tokenizer:
         """Text of the pieces. Specials and tags are left out, UNK becomes U+2047, invalid UTF-8 becomes U+FFFD."""
         text = b"".join([self._texts[i] for i in ids]).decode("utf-8", errors="replace")
         text = text.removeprefix(" ")  # sentencepiece puts one space before every sentence
-        return _ESCAPED.sub(lambda match: _PLAIN[match[0]], text)
+        for character, code in reversed(ESCAPES.items()):  # the mark last: undone earlier, it could begin another code
+            text = text.replace(code, character)
+        return text
 
     def piece(self, token: int) -> str:
         """The text that tables and figures show for an id."""
@@ -202,7 +181,7 @@ class Tokenizer:
     def save(self, directory: Path) -> None:
         """Write one `KEY.spm` per model, then `tokenizer.json`; each file appears whole or not at all."""
         for key, model in self.models.items():
-            write_atomic(directory / f"{key}.spm", lambda path, model=model: path.write_bytes(model))  # type: ignore[misc]
+            write_bytes(directory / f"{key}.spm", model)
         about = {
             "config": asdict(self.config), "pairs": self.pairs, "corpus": self.origin, "vocab_size": self.vocab_size,
             "models": {key: sha256(model).hexdigest() for key, model in self.models.items()},
@@ -211,7 +190,7 @@ class Tokenizer:
         write_json(directory / "tokenizer.json", about)
 
     @classmethod
-    def load(cls, directory: Path) -> Tokenizer:
+    def load(cls, directory: Path) -> Self:
         """Inverse of `save`. Raises UserError when the directory holds no tokenizer, or a damaged one."""
         try:
             about = read_json(directory / "tokenizer.json", _SAVED, "is this the directory of a tokenizer?")
@@ -228,9 +207,8 @@ class Tokenizer:
                 raise ValueError(f"{tokenizer.vocab_size} ids instead of {about['vocab_size']}")
             return tokenizer
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, UserError) as error:
-            what = f"{directory} has no readable tokenizer ({error})"
-            refusal = refused(directory, error.__context__ or error)
-            raise UserError(refusal or f"{what}. Restore it from a backup, or train in a new directory.") from None
+            what = f"{directory} has no readable tokenizer ({error}). Restore it from a backup, or train elsewhere."
+            raise UserError(refused(directory, error.__context__ or error) or what) from None
 
     def _languages_of(self, pair: str) -> tuple[str, str]:
         if pair not in self.pairs:
@@ -266,11 +244,7 @@ def sides_of(corpus: Corpus, kind: Literal["joint", "per-language"]) -> dict[str
 
 
 def _sample(sides: Sequence[Side], tau: float, limit: int) -> Iterator[str]:
-    """At most about `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if needed.
-
-    Without smoothing, the largest language would take the joint vocabulary, and small languages would be cut into
-    letters.
-    """
+    """About `limit` sentences: side l gives a share proportional to N_l^(1/tau) (Eq. 2), repeated if needed."""
     sizes = np.array([len(text) for text, _ in sides])
     logits = np.log(sizes) / tau
     shares = np.exp(logits - logits.max())
@@ -299,11 +273,8 @@ def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> by
     """A sentencepiece model of columns of texts, as the bytes of its file; name: "joint" or a language."""
     model = io.BytesIO()
     # Without byte pieces, every character of the training text needs a piece, also characters outside the sample.
-    every: set[str] = set()
-    if not config.byte_fallback:
-        for text, column in sides:
-            for line in text:
-                every.update(escape(line[column]))
+    texts = [] if config.byte_fallback else sides
+    every = {character for text, column in texts for line in text for character in escape(line[column])}
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=_sample(sides, config.tau if name == "joint" else 1.0, config.max_sentences),
@@ -315,11 +286,11 @@ def train_model(sides: Sequence[Side], config: TokenizerConfig, name: str) -> by
         )  # fmt: skip
     except RuntimeError as error:
         if needed := re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error)):
-            why, cure = "one for each character", "Raise it, or set byte_fallback=True"
+            cure = "one for each character. Raise it, or set byte_fallback=True"
             if config.byte_fallback:
-                why, cure = "256 of them bytes", "Raise it"
-            what = f"vocab_size={config.vocab_size} is too small for the {name} tokenizer"
-            raise UserError(f"{what}: this text needs at least {needed[1]} pieces, {why}. {cure}.") from None
+                cure = "256 of them bytes. Raise it"
+            raise UserError(f"vocab_size={config.vocab_size} is too small for the {name} tokenizer: this text needs at "
+                            f"least {needed[1]} pieces, {cure}.") from None  # fmt: skip
         raise UserError(f"sentencepiece could not train the {name} tokenizer ({error}). Give it more text") from None
     found = spm.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
     if found < 0.95 * config.vocab_size:

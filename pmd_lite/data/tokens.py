@@ -6,29 +6,26 @@
 Millions of sentences pass through in blocks, so memory does not grow with their number.
 """
 
-from __future__ import annotations
-
-import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from pmd_lite.data.corpus import Corpus, ParallelText
-from pmd_lite.data.reading import forget, spooled
+from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.reading import Bools, ParallelText, forget, spooled
+from pmd_lite.data.reading import Ints as Ints
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import check_seal, explained, new_directory, refused, remove, seal
 from pmd_lite.errors import UserError, reason, waiting
 
 Ids = npt.NDArray[np.integer[Any]]
-Ints = npt.NDArray[np.int64]
 Side = Literal["src", "trg"]
 
 _SIDES: tuple[Side, Side] = ("src", "trg")
@@ -55,27 +52,27 @@ class TokenArray:
         return self.flat[self.starts[i] : self.starts[i] + self.lengths[i]]
 
     @classmethod
-    def build(cls, sentences: Iterable[list[int]]) -> TokenArray:
+    def build(cls, sentences: Iterable[list[int]]) -> Self:
         """From lists of ids, one list per sentence."""
         return cls.join((np.array(ids, np.int32), np.array([len(ids)])) for ids in sentences)
 
     @classmethod
-    def join(cls, blocks: Iterable[tuple[Ids, Ints]]) -> TokenArray:
+    def join(cls, blocks: Iterable[tuple[Ids, Ints]]) -> Self:
         """From blocks of sentences: the ids of each block, and the number of tokens of each of its sentences."""
         flats, lengths = zip((np.zeros(0, np.uint16), np.zeros(0, np.int64)), *blocks, strict=True)
         return cls.cut(np.concatenate(flats), np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64))
 
     @classmethod
-    def cut(cls, flat: Ids, offsets: Ints) -> TokenArray:
+    def cut(cls, flat: Ids, offsets: Ints) -> Self:
         """The array in which each sentence begins where the previous one ends. offsets: [sentence + 1]."""
         lengths = _by_rows(len(offsets) - 1, lambda rows: np.diff(offsets[rows.start : rows.stop + 1]), offsets)
         return cls(flat, offsets[:-1], lengths)
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> TokenArray:
+    def select(self, keep: Bools) -> Self:
         """The sentences where `keep` [sentence] is true; no token is copied."""
         starts = _by_rows(len(self), lambda rows: self.starts[rows][keep[rows]], self.starts)
         lengths = _by_rows(len(self), lambda rows: self.lengths[rows][keep[rows]], self.lengths)
-        return TokenArray(self.flat, starts, lengths)
+        return replace(self, starts=starts, lengths=lengths)
 
 
 def _rows(count: int) -> Iterator[slice]:
@@ -135,9 +132,8 @@ class EncodedCorpus:
         """What was dropped, in words: at most one line for the training data and one for the dev sets."""
         lines = []
         for name, splits, what in (("train", self.train, "not trained on"), ("valid", self.valid, "in no dev loss")):
-            lost = {pair: self.dropped.get(f"{name}.{pair}", 0) for pair in self.pairs}
-            counts = [f"{pair} {lost[pair]:,} of {lost[pair] + len(split):,}"
-                      for pair, split in zip(self.pairs, splits, strict=True) if lost[pair]]  # fmt: skip
+            counts = [f"{pair} {lost:,} of {lost + len(of):,}" for pair, of in zip(self.pairs, splits, strict=True)
+                      if (lost := self.dropped.get(f"{name}.{pair}", 0))]  # fmt: skip
             if counts:
                 lines.append(f"{name}: sentence pairs longer than max_len tokens are {what}: {', '.join(counts)}")
         return lines
@@ -179,8 +175,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
         dropped[f"{name}.{pair}"] = int((~keep).sum())
         return EncodedSplit(whole.src.select(keep), whole.trg.select(keep))
 
-    train = tuple(split_of("train", pair) for pair in corpus.pairs)
-    valid = tuple(split_of("valid", pair) for pair in corpus.pairs)
+    train, valid = (tuple(split_of(name, pair) for pair in corpus.pairs) for name in ("train", "valid"))
     return EncodedCorpus(tokenizer, corpus.pairs, train, valid, dropped)
 
 
@@ -236,11 +231,9 @@ def _write_side(stem: Path, text: ParallelText, tokenizer: Tokenizer, pair: str,
 
 def _write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
     """Say at the beginning of a .npy file that `count` values of this kind follow."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": kind.str, "fortran_order": False, "shape": (count,)})
-    assert len(header.getvalue()) == _HEADER
     file.seek(0)
-    file.write(header.getvalue())
+    np.lib.format.write_array_header_1_0(file, {"descr": kind.str, "fortran_order": False, "shape": (count,)})
+    assert file.tell() == _HEADER
 
 
 def _read(cache: Path, name: str, pair: str, sentences: int) -> EncodedSplit:

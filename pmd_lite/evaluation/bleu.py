@@ -7,7 +7,7 @@ word. The tokenizer therefore follows from the target language (tokenizers.py), 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu import CHRF, TER
+from sacrebleu import BLEU, CHRF, TER
 
 from pmd_lite.config import Tokenize
 from pmd_lite.errors import UserError
@@ -28,39 +28,28 @@ def corpus_bleu(hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokeniz
     """Score detokenised translations against one reference each: cased BLEU and chrF2.
 
     tokenize: the tokenizer of BLEU; "auto" is the one that fits the language (`tokenizers.tokenizer_for`).
-
-    Smoothing is sacreBLEU's default ("exp"): the first precision of zero counts as half a match, the next as a quarter,
-    and so on. It matters only for very poor or very few translations. sacreBLEU logs a warning if the text looks
-    tokenised.
-
+    Smoothing is sacreBLEU's default, see `significance.bleu_of`; it matters only for very poor or few translations.
     Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
     tokenizer is not installed (then `chrf_only` still works).
     """
-    check_lines(hyps, refs)
-    bleu = bleu_metric(trg_lang, tokenize)
-    bleu_score = float(bleu.corpus_score(hyps, [refs]).score)
-    chrf_score, chrf_signature = chrf_only(hyps, refs)
-    return Score(bleu_score, chrf_score, str(bleu.get_signature()), chrf_signature)
+    bleu, signature = _scored(bleu_metric(trg_lang, tokenize), hyps, refs)
+    chrf, chrf_signature = chrf_only(hyps, refs)
+    return Score(bleu, chrf, signature, chrf_signature)
 
 
 def chrf_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
-    """chrF2 (0..100) and its signature: it counts n-grams of characters and needs no tokenizer (Popovic 2015).
-
-    Raises UserError as `corpus_bleu` does.
-    """
-    check_lines(hyps, refs)
-    chrf = CHRF()
-    return float(chrf.corpus_score(hyps, [refs]).score), str(chrf.get_signature())
+    """chrF2 (0..100, n-grams of characters; Popovic 2015) and its signature. UserError as `corpus_bleu`."""
+    return _scored(CHRF(), hyps, refs)
 
 
 def ter_only(hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
-    """TER and its signature: edits per 100 reference words, lower is better (Snover et al. 2006). It takes minutes.
+    """TER (edits per 100 reference words, slow; Snover et al. 2006) and its signature. UserError as `corpus_bleu`."""
+    return _scored(TER(), hyps, refs)
 
-    Raises UserError as `corpus_bleu` does.
-    """
+
+def _scored(metric: BLEU | CHRF | TER, hyps: Sequence[str], refs: Sequence[str]) -> tuple[float, str]:
     check_lines(hyps, refs)
-    ter = TER()
-    return float(ter.corpus_score(hyps, [refs]).score), str(ter.get_signature())
+    return float(metric.corpus_score(hyps, [refs]).score), str(metric.get_signature())
 
 
 def check_lines(hyps: Sequence[str], refs: Sequence[str]) -> None:
@@ -68,12 +57,10 @@ def check_lines(hyps: Sequence[str], refs: Sequence[str]) -> None:
     if isinstance(hyps, str) or isinstance(refs, str):
         raise UserError("A single string was given to be scored. Give lists of sentences, even for one sentence.")
     if not hyps or not refs:
-        raise UserError(f"Nothing to score: {len(hyps)} translations and {len(refs)} references. Give at least one of "
-                        "each.")  # fmt: skip
+        raise UserError(f"Nothing to score: {len(hyps)} translations, {len(refs)} references. Give at least one each.")
     if len(hyps) != len(refs):
-        raise UserError(f"{len(hyps)} translations but {len(refs)} references. Each sentence needs exactly one "
-                        "reference.")  # fmt: skip
+        raise UserError(f"{len(hyps)} translations but {len(refs)} references. Each sentence needs one reference.")
     for name, lines in (("translations", hyps), ("references", refs)):
-        bad = next((i for i, line in enumerate(lines) if not isinstance(line, str)), None)
-        if bad is not None:
-            raise UserError(f"Number {bad + 1} of the {name} is a {type(lines[bad]).__name__}, not text.")
+        for number, line in enumerate(lines, 1):
+            if not isinstance(line, str):
+                raise UserError(f"Number {number} of the {name} is a {type(line).__name__}, not text.")

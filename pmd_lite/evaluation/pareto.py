@@ -12,19 +12,13 @@ Point = Sequence[float]
 
 
 def dominates(a: Point, b: Point) -> bool:
-    """True if a is at least as good as b everywhere and better somewhere. A point never dominates itself.
-
-    Raises UserError for points that cannot be compared: no coordinates, different dimensions or nan.
-    """
+    """True if a is nowhere worse and somewhere better. UserError for no coordinates, other dimensions or nan."""
     _check_points([a, b])
     return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
 
 
 def pareto_front(points: Sequence[Point]) -> list[int]:
-    """Indices, in the order given, of the points that no other point dominates. Equal points are all kept.
-
-    Raises UserError as `dominates` does.
-    """
+    """Indices, in order, of the points that no other dominates; equal points all stay. UserError as `dominates`."""
     _check_points(points)
     return [i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)]
 
@@ -43,64 +37,40 @@ def hypervolume(points: Sequence[Point], reference: Point) -> float:
 
 def _volume(points: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
     """Hypervolume of points that are all above the reference."""
-    if not points:
-        return 0.0
     if len(reference) == 1:
-        return max(p[0] for p in points) - reference[0]
-    heights = sorted({p[-1] for p in points})
+        return max((p[0] for p in points), default=reference[0]) - reference[0]
     total, floor = 0.0, reference[-1]
-    for height in heights:
+    for height in sorted({p[-1] for p in points}):
         reaching = {p[:-1] for p in points if p[-1] >= height}
         total += (height - floor) * _volume(sorted(reaching), reference[:-1])
         floor = height
     return total
 
 
-def by_size(sizes: Sequence[int]) -> list[int]:
-    """Indices from the largest size to the smallest; of equal sizes the earlier index comes first."""
-    return sorted(range(len(sizes)), key=lambda pair: (-sizes[pair], pair))
-
-
 def larger_half(sizes: Sequence[int]) -> list[int]:
-    """Indices of the high-resource pairs, largest first; with an odd number of pairs the middle one belongs to them.
-
-    sizes: training sentences per pair. Of equal sizes the earlier index counts as the larger.
-    """
-    return by_size(sizes)[: math.ceil(len(sizes) / 2)]
+    """Indices of the larger half of [pair] training sizes, largest first, with the middle one; ties: earlier first."""
+    return sorted(range(len(sizes)), key=lambda pair: -sizes[pair])[: math.ceil(len(sizes) / 2)]
 
 
 def split_high_low(sizes: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split pairs into (high-resource, low-resource) by training size, each from large to small: see `larger_half`.
-
-    This gives fr, de, zh | et, ro, tr on WMT-6 and halves of four on TED-8. Raises UserError when there are no pairs.
-    """
+    """(high-, low-resource) pairs by training size, from large to small: see `larger_half`. UserError for no pairs."""
     if not sizes:
         raise UserError("There are no language pairs to split into high- and low-resource ones.")
-    pairs, numbers = list(sizes), list(sizes.values())
-    ordered, high = by_size(numbers), len(larger_half(numbers))
-    return tuple(pairs[i] for i in ordered[:high]), tuple(pairs[i] for i in ordered[high:])
+    ordered, high = sorted(sizes, key=lambda pair: -sizes[pair]), len(larger_half([*sizes.values()]))
+    return tuple(ordered[:high]), tuple(ordered[high:])
 
 
 def mean_by_group(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """Average score of each group of pairs; with the groups of split_high_low: (HRL, LRL).
-
-    A group without pairs has nan: the smaller half of one pair is empty. Raises UserError for a pair without a score.
-    """
-    means = []
-    for group in groups:
-        missing = [pair for pair in group if pair not in scores]
-        if missing:
-            given = ", ".join(scores) or "nothing"
-            raise UserError(f"No score for {', '.join(missing)}. Scores were given for {given}.")
-        means.append(math.fsum(scores[pair] for pair in group) / len(group) if group else math.nan)
-    return tuple(means)
+    """Average score of each group: (HRL, LRL); nan for an empty group. UserError for a pair without a score."""
+    if missing := [pair for group in groups for pair in group if pair not in scores]:
+        given = ", ".join(scores) or "nothing"
+        raise UserError(f"No score for {', '.join(missing)}. Scores were given for {given}.")
+    return tuple(math.fsum(scores[pair] for pair in group) / len(group) if group else math.nan for group in groups)
 
 
 def _check_points(points: Sequence[Point]) -> None:
     """Refuse nan above all: it compares false with everything, so a failed run would look undominated."""
-    if len({len(p) for p in points}) > 1:
-        raise UserError(f"Points of different dimensions ({sorted({len(p) for p in points})}) cannot be compared.")
-    if any(len(p) == 0 for p in points):
-        raise UserError("A point without coordinates cannot be compared.")
+    if len(dimensions := {len(p) for p in points}) > 1 or 0 in dimensions:
+        raise UserError(f"Points of different dimensions, or of none ({sorted(dimensions)}), cannot be compared.")
     if any(math.isnan(x) for p in points for x in p):
         raise UserError("A point has a score that is not a number (nan). Leave that model out of the comparison.")

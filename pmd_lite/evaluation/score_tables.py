@@ -15,17 +15,11 @@ from pmd_lite.evaluation.tables import Cell, Table
 class Scored(Protocol):
     """What the tables and figures read of a run (`pmd_lite.run.Run` has all of it)."""
 
+    path: Path
     corpus: dict[str, Any]
     pairs: list[str]
+    groups: tuple[tuple[str, ...], tuple[str, ...]]
     labels: list[str]
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(high-resource, low-resource) pairs."""
 
     @property
     def scores(self) -> Scores:
@@ -51,10 +45,7 @@ def by_corpus(runs: Sequence[R]) -> list[list[R]]:
 
 
 def labelled(runs: Sequence[R]) -> list[tuple[R, int, str]]:
-    """(run, student, label) of every student; equal labels of different runs get the run's directory.
-
-    Raises UserError when there is no run, or when the runs were trained on different corpora.
-    """
+    """(run, student, label), with the directory if labels are equal. UserError for no run, or different corpora."""
     if len(groups := by_corpus(runs)) != 1:
         which = "; ".join(f"{run.path} on {run.corpus['name']}" for run, *_ in groups)
         raise UserError("one table or figure shows runs of one corpus (the same names and texts of all pairs), not "
@@ -92,12 +83,10 @@ def score_table(runs: Sequence[Scored], metric: Metric) -> Table:
 
 def _notes(runs: Sequence[Scored]) -> str:
     """What the caption of a BLEU table must add: missing scores, and tokenizers that differ between runs."""
-    lost = list(dict.fromkeys(pair for run in runs for pair in run.without_bleu))
+    lost = dict.fromkeys(pair for run in runs for pair in run.without_bleu)
     used: dict[str, set[str]] = {}
-    for run in runs:
-        for pair, name in tokenizers_used(run.scores).items():
-            used.setdefault(pair, set()).add(name)
+    for pair, name in (item for run in runs for item in tokenizers_used(run.scores).items()):
+        used.setdefault(pair, set()).add(name)
     mixed = [f"{pair} ({', '.join(sorted(names))})" for pair, names in used.items() if len(names) > 1]
-    notes = [f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing"] if lost else []
-    notes += [f"tokenizers differ, scores cannot be compared: {', '.join(mixed)}"] if mixed else []
-    return "".join(f". {note}" for note in notes)
+    note = f". -: no BLEU for {', '.join(lost)}, whose tokenizer was missing" if lost else ""
+    return f"{note}. tokenizers differ, scores cannot be compared: {', '.join(mixed)}" if mixed else note

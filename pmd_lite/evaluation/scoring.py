@@ -17,17 +17,12 @@ METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 Scores = dict[str, dict[str, dict[str, Any]]]
 """{"model_1": {pair: {bleu, chrf, signature, chrf_signature}}}; without its tokenizer a pair has bleu None, signature
 None and a reason. Where TER was asked for, also ter and ter_signature."""
-
-
 _SCORE = {"bleu": float | None, "chrf": float | None, "signature": str | None, "chrf_signature": str | None,
           "reason": str, "ter": float, "ter_signature": str}  # fmt: skip
 
 
 def read_scores(file: Path, students: int, pairs: Collection[str], sealed: Callable[[Any], Any]) -> dict[str, Any]:
-    """scores.json: beam, tokenize, scores. UserError when it is absent, damaged, or about other students or pairs.
-
-    sealed: `RunDir.sealed` of this run.
-    """
+    """scores.json. UserError when it is absent, damaged, or of other students or pairs. sealed: of its `RunDir`."""
     again = f"python -m pmd_lite evaluate {file.parent}"
     if not file.exists():
         raise UserError(f"{file.parent} has no scores yet: {again}")
@@ -48,12 +43,7 @@ def one_line(text: str) -> str:
 def score_pair(
     hyps: Sequence[str], refs: Sequence[str], pair: str, tokenize: Tokenize, metrics: Sequence[Metric] = ()
 ) -> dict[str, Any]:
-    """Scores of one pair's translations (see `Scores`). If a tokenizer is missing, only this pair has no BLEU.
-
-    metrics: TER, which is slow, is counted only if it is among them.
-
-    Raises UserError as `corpus_bleu` does for lists that cannot be scored.
-    """
+    """Scores of one pair, see `Scores`; TER if it is among `metrics`. Raises UserError as `corpus_bleu` does."""
     ter = dict(zip(("ter", "ter_signature"), ter_only(hyps, refs), strict=True)) if "ter" in metrics else {}
     try:
         return asdict(corpus_bleu(hyps, refs, split_pair(pair)[1], tokenize)) | ter
@@ -64,18 +54,13 @@ def score_pair(
 
 def without_bleu(scores: Scores) -> dict[str, str]:
     """{pair: reason} for every pair that lacks the BLEU of some model."""
-    return {
-        pair: score.get("reason", "it was not scored")
-        for of in scores.values() for pair, score in of.items() if score["bleu"] is None
-    }  # fmt: skip
+    return {pair: score["reason"] for of in scores.values() for pair, score in of.items() if score["bleu"] is None}
 
 
 def tokenizers_used(scores: Scores) -> dict[str, str]:
     """{pair: the tokenizer behind its BLEU}, for the pairs that have a signature."""
-    return {
-        pair: tokenizer_of(score["signature"])
-        for of in scores.values() for pair, score in of.items() if score.get("signature")
-    }  # fmt: skip
+    return {pair: tokenizer_of(score["signature"])
+            for of in scores.values() for pair, score in of.items() if score.get("signature")}  # fmt: skip
 
 
 def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ()) -> bool:
@@ -83,29 +68,30 @@ def is_stale(scores: Scores, tokenize: Tokenize, metrics: Sequence[Metric] = ())
     if "ter" in metrics and any("ter" not in score for of in scores.values() for score in of.values()):
         return True
     used, lost = tokenizers_used(scores), list(without_bleu(scores))
-    if any(name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()):
-        return True
-    return bool(lost) and len(missing_scorers(lost, tokenize)) < len(lost)
+    return len(missing_scorers(lost, tokenize)) < len(lost) or any(
+        name != tokenizer_for(split_pair(pair)[1], tokenize) for pair, name in used.items()
+    )
 
 
 def said_beside(all_scores: Iterable[Scores], metrics: Sequence[Metric] = ("bleu",)) -> list[str]:
     """Lines to print below a table: every signature once, with its pairs, and every missing BLEU with its reason."""
-    runs = list(all_scores)
+    every = [one for scores in all_scores for of in scores.values() for one in of.items()]
     signatures: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         field = "signature" if metric == "bleu" else f"{metric}_signature"
-        for pair, score in (one for scores in runs for of in scores.values() for one in of.items()):
+        for pair, score in every:
             if score.get(field):
                 signatures.setdefault((METRICS[metric], score[field]), []).append(pair)
     reasons: dict[str, list[str]] = {}
-    for pair, reason in (one for scores in runs for one in without_bleu(scores).items()):
-        reasons.setdefault(reason, []).append(pair)
+    for pair, score in every:
+        if score["bleu"] is None:
+            reasons.setdefault(score["reason"], []).append(pair)
     lines = []
+    names = [name for name, _ in signatures]
     for (name, signature), pairs in signatures.items():
-        of_one = [other for other, _ in signatures if other == name]
-        where = f" of {', '.join(dict.fromkeys(pairs))}" if len(of_one) > 1 else ""
+        where = f" of {', '.join(dict.fromkeys(pairs))}" if names.count(name) > 1 else ""
         lines.append(f"{name} signature{where}: {signature}")
-    lines += ["TER was not counted: python -m pmd_lite evaluate RUN --metrics ter"] if "ter" in metrics and any(
-        is_stale(scores, "auto", ["ter"]) for scores in runs) else []  # fmt: skip
+    if "ter" in metrics and any("ter" not in score for _, score in every):
+        lines.append("TER was not counted: python -m pmd_lite evaluate RUN --metrics ter")
     lines += [f"no BLEU for {', '.join(dict.fromkeys(pairs))}: {reason}" for reason, pairs in reasons.items()]
     return lines

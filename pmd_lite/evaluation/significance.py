@@ -28,10 +28,7 @@ _BLOCK = 250  # resamples at a time: their counts take 8 bytes for each resample
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better `other` is than `base`, in BLEU.
-
-    delta: observed difference of the means. low, high: 95 % percentile interval. p_value: two-sided.
-    """
+    """How much better `other` is than `base`, in BLEU. low, high: 95 % percentile interval. p_value: two-sided."""
 
     delta: float
     low: float
@@ -41,20 +38,13 @@ class Difference:
     @property
     def mark(self) -> str:
         """ "▲" for better and "▼" for worse with p < 0.05, else nothing."""
-        if self.p_value >= LEVEL:
-            return ""
-        return "▲" if self.delta > 0 else "▼"
+        return "" if self.p_value >= LEVEL else "▲" if self.delta > 0 else "▼"
 
 
 def sentence_stats(
     hyps: Sequence[str], refs: Sequence[str], trg_lang: str, tokenize: Tokenize = "auto"
 ) -> SentenceStats:
-    """BLEU's statistics of each translation against its reference, [sentence, 10].
-
-    tokenize: the tokenizer; "auto" is the one that fits the language.
-    Raises UserError if the lists are empty, differ in length or hold anything but strings; MissingScorer if the
-    tokenizer is not installed.
-    """
+    """BLEU's statistics of each translation, [sentence, 10]; arguments and errors as those of `bleu.corpus_bleu`."""
     check_lines(hyps, refs)
     metric = bleu_metric(trg_lang, tokenize)
     metric.effective_order = True  # changes no counts; without it sacreBLEU logs a warning
@@ -101,10 +91,9 @@ def paired_bootstrap(
     the sign. Among 100 simulated comparisons of equally good methods with three seeds, none was marked where seeds did
     not matter, and 11 where seeds mattered more than sentences. Nothing is corrected for testing many systems.
 
-    Raises UserError for unequal numbers of seeds, pairs or sentences, for different references, and for n < 1 or
-    seed < 0.
+    Raises UserError for unequal numbers of seeds, pairs or sentences, and for different references.
     """
-    _check(base, other, n, seed)
+    _check(base, other)
     seeds, pairs = len(base), len(base[0])
     rng = np.random.default_rng(seed)
     draws = max(1, seeds - 1)
@@ -112,18 +101,15 @@ def paired_bootstrap(
     observed = np.zeros(seeds)
     drawn = np.zeros((n, seeds))
     for pair in range(pairs):
-        both = [[np.asarray(system[s][pair], dtype=np.float64) for s in range(seeds)] for system in (base, other)]
-        stats = np.stack([np.stack(system) for system in both])  # [system, seed, sentence, 10]
-        observed += _gain(stats.sum(axis=2)) / pairs
+        stats = np.array([[model[pair] for model in system] for system in (base, other)], dtype=np.float64)
+        observed += _gain(stats.sum(axis=2)) / pairs  # stats: [system, seed, sentence, 10]
         for start in range(0, n, _BLOCK):
-            rows = min(_BLOCK, n - start)
-            counts = _draw_sentences(rng, rows, stats.shape[2])
-            drawn[start : start + rows] += _gain(counts @ stats).T / pairs
+            counts = _draw_sentences(rng, min(_BLOCK, n - start), stats.shape[2])
+            drawn[start : start + _BLOCK] += _gain(counts @ stats).T / pairs
     deltas = np.round((weights * drawn).sum(axis=1), 9)  # equal scores may differ in the last bit
     low, high = np.quantile(deltas, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((deltas <= 0).sum()), int((deltas >= 0).sum()))
-    p_value = min(1.0, 2 * (tail + 1) / (n + 1))
-    return Difference(float(observed.mean()), float(low), float(high), p_value)
+    return Difference(float(observed.mean()), float(low), float(high), min(1.0, 2 * (tail + 1) / (n + 1)))
 
 
 def _gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,23 +125,18 @@ def _draw_sentences(rng: np.random.Generator, rows: int, sentences: int) -> NDAr
     return counts.reshape(rows, sentences).astype(np.float64)  # floats multiply faster, and exactly here
 
 
-def _check(
-    base: Sequence[Sequence[SentenceStats]], other: Sequence[Sequence[SentenceStats]], n: int, seed: int
-) -> None:
+def _check(base: Sequence[Sequence[SentenceStats]], other: Sequence[Sequence[SentenceStats]]) -> None:
     """Raises UserError unless everything can be compared."""
-    if n < 1 or seed < 0:
-        raise UserError(f"The bootstrap needs n of 1 or more and seed of 0 or more; n = {n} and seed = {seed} given.")
     if not base or len(base) != len(other):
         raise UserError(f"{len(base)} seeds against {len(other)}. Give both systems the same seeds, at least one.")
-    known = len(base[0])
-    for s, model in enumerate([*base, *other]):
-        if len(model) != known or not known:
-            raise UserError(f"Model {s + 1} has {len(model)} pairs, the first has {known}. Score all on equal pairs.")
-    for pair, first in enumerate(base[0]):
-        for model in [*base, *other]:
-            stats = np.asarray(model[pair])
-            if stats.ndim != 2 or stats.shape[1] != 2 * ORDERS + 2 or not len(stats) or len(stats) != len(first):
-                raise UserError(f"Pair {pair}: statistics of shape {stats.shape} beside {np.shape(first)}. Each model "
-                                "needs sentence_stats of the same test sentences, at least one.")  # fmt: skip
-            if (stats[:, -1] != np.asarray(first)[:, -1]).any():
+    first = base[0]
+    for number, model in enumerate([*base, *other], 1):
+        if len(model) != len(first) or not first:
+            raise UserError(f"Model {number} has {len(model)} pairs, the first has {len(first)}. Score all on equal "
+                            "pairs.")  # fmt: skip
+        for pair, (stats, known) in enumerate(zip(model, first, strict=True)):
+            if np.shape(stats) != (max(1, len(known)), 2 * ORDERS + 2):
+                raise UserError(f"Pair {pair}: statistics of shape {np.shape(stats)} beside {np.shape(known)}. Each "
+                                "model needs sentence_stats of the same test sentences, at least one.")  # fmt: skip
+            if (stats[:, -1] != known[:, -1]).any():
                 raise UserError(f"Pair {pair}: references differ in length. Score all models on the same test set.")

@@ -30,10 +30,7 @@ Cell = str | float | int | Spread | None
 
 
 def mean_spread(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation (divisor n - 1) over runs with different seeds; prints as "21.3 ± 0.2".
-
-    Raises UserError for no values.
-    """
+    """Mean and sample standard deviation (divisor n - 1) over seeds: "21.3 ± 0.2". Raises UserError for no values."""
     numbers = [float(v) for v in values]
     if not numbers:
         raise UserError("The mean of no values was asked for; give the scores of at least one run.")
@@ -65,10 +62,7 @@ class Table:
                 raise UserError(f"Row {number} of the table has {len(row)} cells for {len(self.columns)} columns.")
 
     def to_text(self) -> str:
-        """Aligned plain text: words left, numbers right, a line under the header.
-
-        Columns that a line of 160 characters cannot hold follow below, beside the first column again.
-        """
+        """Aligned plain text, numbers right. Beyond 160 characters, columns follow below, beside the first again."""
         grid = [list(self.columns), *self._texts()]
         widths = [max(_width(row[c]) for row in grid) for c in range(len(self.columns))]
         parts, room = [[0]], 160 - widths[0]
@@ -95,21 +89,19 @@ class Table:
     def to_html(self) -> str:
         """An HTML table with header scopes for screen readers, marked differences in bold."""
         align = ["right" if self._is_numeric(c) else "left" for c in range(len(self.columns))]
-        head = "".join(
-            f'<th scope="col" style="text-align:{side}">{html.escape(name)}</th>'
-            for side, name in zip(align, self.columns, strict=True)
-        )
-        body = []
-        for row in self._texts():
+
+        def line(texts: Sequence[str], first: str, rest: str) -> str:
             cells = []
-            for c, text in enumerate(row):
+            for c, text in enumerate(texts):
                 inner = f"<strong>{html.escape(text)}</strong>" if text.endswith(MARKS) else html.escape(text)
-                tag, scope = ("th", ' scope="row"') if c == 0 else ("td", "")
-                cells.append(f'<{tag}{scope} style="text-align:{align[c]}">{inner}</{tag}>')
-            body.append(f"<tr>{''.join(cells)}</tr>")
+                tag = rest if c else first
+                cells.append(f'<{tag} style="text-align:{align[c]}">{inner}</{tag[:2]}>')
+            return f"<tr>{''.join(cells)}</tr>"
+
+        head = line(self.columns, 'th scope="col"', 'th scope="col"')
+        body = "\n".join(line(row, 'th scope="row"', "td") for row in self._texts())
         caption = f"<caption>{html.escape(self.caption)}</caption>\n" if self.caption else ""
-        rows = "\n".join(body)
-        return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+        return f"<table>\n{caption}<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     def to_csv(self) -> str:
         """Comma-separated values with all digits; without the caption. A Spread is two columns: "BLEU" and "BLEU ±"."""
@@ -152,16 +144,11 @@ class Table:
 
 
 def _format(cell: Cell, digits: int) -> str:
-    if cell is None:
-        return "-"
     if isinstance(cell, Spread):
-        text = f"{cell.mean:.{digits}f}"
-        return text if cell.spread is None else f"{text} ± {cell.spread:.{digits}f}"
-    if isinstance(cell, Integral) and not isinstance(cell, bool):
-        return f"{int(cell):,}"
-    if isinstance(cell, Real) and not isinstance(cell, bool):
-        return f"{float(cell):.{digits}f}"
-    return str(cell)
+        return _format(cell.mean, digits) + ("" if cell.spread is None else f" ± {cell.spread:.{digits}f}")
+    if isinstance(cell, bool) or not isinstance(cell, Real):
+        return "-" if cell is None else str(cell)
+    return f"{int(cell):,}" if isinstance(cell, Integral) else f"{float(cell):.{digits}f}"
 
 
 def _markdown(text: str) -> str:

@@ -107,21 +107,15 @@ def bleu_metric(trg_lang: str, tokenize: Tokenize = "auto") -> BLEU:
 
 
 def missing_scorers(pairs: Sequence[str], tokenize: Tokenize) -> dict[str, str]:
-    """{pair: why it would have no BLEU here, and what to do}; empty when every pair can be scored.
-
-    This loads every tokenizer, so one that has to be downloaded is on this machine afterwards.
-    """
-    problems: dict[str, str] = {}  # {tokenizer: why it cannot be loaded, "" if it can}
-    for language in (split_pair(pair)[1] for pair in pairs):
-        name = tokenizer_for(language, tokenize)
-        if name not in problems:
-            try:
-                bleu_metric(language, tokenize)
-                problems[name] = ""
-            except MissingScorer as error:
-                problems[name] = str(error)
-    why = {pair: problems[tokenizer_for(split_pair(pair)[1], tokenize)] for pair in pairs}
-    return {pair: problem for pair, problem in why.items() if problem}
+    """{pair: why it would have no BLEU here, and what to do}. Loads every tokenizer, and downloads what it must."""
+    names = {pair: tokenizer_for(split_pair(pair)[1], tokenize) for pair in pairs}
+    problems = {}
+    for name, pair in {name: pair for pair, name in reversed(names.items())}.items():  # each tokenizer once
+        try:
+            bleu_metric(split_pair(pair)[1], tokenize)
+        except MissingScorer as error:
+            problems[name] = str(error)
+    return {pair: problems[name] for pair, name in names.items() if name in problems}
 
 
 def check_scorers(pairs: Sequence[str], tokenize: Tokenize) -> None:

@@ -2,22 +2,19 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from pmd_lite.config import Metric, Tokenize
-from pmd_lite.data.corpus import ParallelText
 from pmd_lite.data.text import is_blank
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pmd_lite.disk import content, write_atomic
+from pmd_lite.disk import content, write_bytes
 from pmd_lite.errors import UserError
-from pmd_lite.evaluation.scoring import Scores, one_line, score_pair
+from pmd_lite.evaluation.scoring import one_line
 from pmd_lite.model.decoding import Hypothesis, translate_batch
-from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 
 LENGTHS = 16
@@ -36,27 +33,16 @@ class Engine(ABC):
 
 
 def translate_ids(
-    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
-    budget: int, beam: int = 1, length_penalty: float = 1.0,
-) -> list[str]:  # fmt: skip
-    """Translations of encoded source sentences of one pair, in their order.
-
-    Args:
-        model: in eval mode; also an `Ensemble` or an `Engine`.
-        sources: ids of each sentence, encoder tag and EOS included.
-        limit: longest source and target in tokens; a longer source is cut, with a warning.
-        budget: largest number of padded source tokens in a batch.
-    """
-    hypotheses = search(
-        model, sources, pair, tokenizer, limit=limit, budget=budget, beam=beam, length_penalty=length_penalty
-    )
-    return [text_of(hypothesis, tokenizer) for hypothesis in hypotheses]
+    model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, **options: Any
+) -> list[str]:
+    """Translations of encoded source sentences of one pair, in their order. Options: those of `search`."""
+    return [text_of(found, tokenizer) for found in search(model, sources, pair, tokenizer, **options)]
 
 
 def translate_texts(
     model: Transformer | Engine, texts: Sequence[str], pair: str, tokenizer: Tokenizer, **options: Any
 ) -> list[str]:
-    """Translations of sentences, in their order; an empty one stays empty. Options: those of `translate_ids`."""
+    """Translations of sentences, in their order; an empty one stays empty. Options: those of `search`."""
     rows = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = tokenizer.encode([texts[i].strip() for i in rows], pair, "src")
     out = [""] * len(texts)
@@ -78,38 +64,7 @@ def read_translations(file: Path) -> list[str]:
 
 def write_lines(file: Path, lines: Sequence[str]) -> None:
     """Write RUN/translations/FILE: UTF-8, one sentence a line."""
-    text = "".join(one_line(line) + "\n" for line in lines).encode()
-    write_atomic(file, lambda p: p.write_bytes(text))
-
-
-def score_files(
-    folder: Path, split: str, texts: Mapping[str, ParallelText], names: Sequence[str], tokenize: Tokenize,
-    metrics: Sequence[Metric],
-) -> Scores:  # fmt: skip
-    """Score SPLIT.NAME.PAIR.txt in `folder`; writes sources and references (SPLIT.src.PAIR.txt, SPLIT.ref.PAIR.txt)."""
-    scores: Scores = {name: {} for name in names}
-    for pair, text in texts.items():
-        references = [one_line(trg) for _, trg in text]
-        write_lines(folder / f"{split}.src.{pair}.txt", [src for src, _ in text])
-        write_lines(folder / f"{split}.ref.{pair}.txt", references)
-        for name, of in scores.items():
-            hypotheses = read_translations(folder / f"{split}.{name}.{pair}.txt")
-            of[pair] = score_pair(hypotheses, references, pair, tokenize, metrics)
-    return scores
-
-
-def ensemble_of(runs: Sequence[Any]) -> Transformer:
-    """All students of several runs as one model, see `Run.ensemble`."""
-    first, *_ = different = list({run.path.resolve(): run for run in runs}.values())
-    for run in different:
-        if run.tokenizer.fingerprint != first.tokenizer.fingerprint or not set(first.pairs) <= set(run.pairs):
-            raise UserError(f"{run.path} and {first.path} cannot translate together: they need one tokenizer and the "
-                            "same pairs. Train both with the same tokenizer=")  # fmt: skip
-    models = [run.model(i) for run in different for i in range(len(run.labels))]
-    device = next(models[0].parameters()).device
-    return cast(
-        Transformer, Ensemble([model.to(device) for model in models]).eval()
-    )  # translation calls the same methods
+    write_bytes(file, "".join(one_line(line) + "\n" for line in lines).encode())
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
@@ -133,7 +88,14 @@ def search(
     model: Transformer | Engine, sources: Sequence[Sequence[int]], pair: str, tokenizer: Tokenizer, *, limit: int,
     budget: int, beam: int = 1, length_penalty: float = 1.0,
 ) -> list[Hypothesis]:  # fmt: skip
-    """The best hypothesis for each sentence; arguments as in `translate_ids`."""
+    """The best hypothesis for each encoded source sentence of one pair, in their order.
+
+    Args:
+        model: in eval mode; also an `Ensemble` or an `Engine`.
+        sources: ids of each sentence, encoder tag and EOS included.
+        limit: longest source and target in tokens; a longer source is cut, with a warning.
+        budget: largest number of padded source tokens in a batch.
+    """
     if cut := sum(len(ids) > limit for ids in sources):
         warnings.warn(f"{pair}: {cut:,} of {len(sources):,} source sentences are longer than max_len={limit} tokens; "
                       "their ends are not translated", stacklevel=2)  # fmt: skip
@@ -159,10 +121,7 @@ def _bucket(length: int) -> int:
 
 
 def batches_by_length(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut sentences that are sorted by length into batches of at most `budget` padded source tokens.
-
-    A batch holds one length bucket, so the limit of a sentence does not depend on the others in its batch.
-    """
+    """Cut `order`, sorted by length, into batches of one bucket (one limit) and at most `budget` padded tokens."""
     batches: list[list[int]] = []
     for i in order:
         same = bool(batches) and _bucket(lengths[batches[-1][0]]) == _bucket(lengths[i])

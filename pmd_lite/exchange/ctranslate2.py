@@ -37,7 +37,6 @@ _CROSS = {
     "cross_attention.out": "attention/linear_2",
     "cross_residual.norm": "attention/layer_norm",
 }
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 
 
 class CTranslate2(Engine):
@@ -92,19 +91,27 @@ def save_ctranslate2(
     optional("ctranslate2")
     from ctranslate2 import specs
     from ctranslate2.specs.common_spec import Activation
+    from ctranslate2.specs.model_spec import index_spec
 
     shape = shape_of(model)
     spec = specs.TransformerSpec.from_config(
         (shape["encoder_layers"], shape["decoder_layers"]), shape["heads"], pre_norm=shape["norm"] == "pre",
-        activation=Activation[_ACTIVATIONS[shape["activation"]]], layernorm_embedding=shape["embedding_norm"],
+        activation=Activation[shape["activation"].upper()], layernorm_embedding=shape["embedding_norm"],
     )  # fmt: skip
     spec.encoder.embeddings[0].weight = _array((model.src_embedding or model.embedding).weight)
     spec.decoder.embeddings.weight = _array(model.embedding.weight)
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
-    for side, theirs in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        _fill_side(model, side, theirs)
+    for side, short in (("encoder", "src"), ("decoder", "trg")):
+        theirs = getattr(spec, side)
+        theirs.position_encodings.encodings = _array(model.positions)
+        for ours, place in ((f"{short}_embedding_norm", "layernorm_embedding"), (f"{side}_norm", "layer_norm")):
+            if isinstance(module := model.get_submodule(ours), nn.LayerNorm):
+                _fill(index_spec(theirs, place), module)
+        for i, layer in enumerate(model.get_submodule(side).children()):
+            for ours, place in {**_LAYER, **(_CROSS if side == "decoder" else {})}.items():
+                _fill(index_spec(theirs.layer[i], place), layer.get_submodule(ours))
     spec.register_source_vocabulary(list(vocabulary))
     spec.register_target_vocabulary(list(vocabulary))
     spec.config.unk_token, spec.config.eos_token = vocabulary[unk], vocabulary[eos]
@@ -112,20 +119,6 @@ def save_ctranslate2(
     spec.validate()
     spec.optimize()
     spec.save(str(out))
-
-
-def _fill_side(model: Transformer, side: str, theirs: Any) -> None:
-    from ctranslate2.specs.model_spec import index_spec
-
-    theirs.position_encodings.encodings = _array(model.positions)
-    norms = {f"{'src' if side == 'encoder' else 'trg'}_embedding_norm": "layernorm_embedding",
-             f"{side}_norm": "layer_norm"}  # fmt: skip
-    for ours, place in norms.items():
-        if isinstance(module := model.get_submodule(ours), nn.LayerNorm):
-            _fill(index_spec(theirs, place), module)
-    for i, layer in enumerate(model.get_submodule(side).children()):
-        for ours, place in {**_LAYER, **(_CROSS if side == "decoder" else {})}.items():
-            _fill(index_spec(theirs.layer[i], place), layer.get_submodule(ours))
 
 
 def _fill(theirs: Any, module: nn.Module) -> None:

@@ -53,29 +53,22 @@ def export(trained: Trained, to: Target, out: str | Path) -> Path:
         raise UserError(f"to={to!r}: choose {' or '.join(map(repr, get_args(Target)))}")
     with new_directory(out) as part:
         words = _huggingface(trained, part) if to == "hf" else _ctranslate2(trained, part)
+        words |= {"label": trained.label, "pair": trained.pairs[0], "beam": str(trained.config.train.beam),
+                  "length_penalty": str(trained.config.train.length_penalty),
+                  "limit": str(trained.config.model.max_len)}  # fmt: skip
         text = (Path(__file__).parent / f"README.{to}.md").read_text(encoding="utf-8")  # tests run its code
-        for word, value in {**_words(trained), **words}.items():
+        for word, value in words.items():
             text = text.replace(f"<<{word}>>", value)
         (part / "README.md").write_text(text, encoding="utf-8", newline="\n")
     return out
 
 
-def _words(trained: Trained) -> dict[str, str]:
-    """The texts that fill the <<words>> of both READMEs."""
-    return {
-        "label": trained.label,
-        "pair": trained.pairs[0], "beam": str(trained.config.train.beam),
-        "length_penalty": str(trained.config.train.length_penalty), "limit": str(trained.config.model.max_len),
-    }  # fmt: skip
-
-
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """[vocab] the name of each id. Raises UserError if two ids have the same name: other programs need different
-    names."""
+    """[vocab] the name of each id. Raises UserError if two ids have one name: other programs need different names."""
     names = [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
-    if len(set(names)) < len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise UserError(f"two ids are called {twice!r}, a piece of text and a tag: other programs cannot distinguish "
+    (name, count), *_ = Counter(names).most_common(1)
+    if count > 1:
+        raise UserError(f"two ids are called {name!r}, a piece of text and a tag: other programs cannot distinguish "
                         "them. Remove this text from the training sentences and train again")  # fmt: skip
     return names
 
@@ -90,9 +83,6 @@ def _table(rows: Mapping[str, Any]) -> str:
     return "{\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in rows.items()) + "}"
 
 
-# ------------------------------------------------------------------------------------------------- Hugging Face
-
-
 def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     tokenizer, limit, told = trained.tokenizer, trained.config.model.max_len, "Text cannot forge a tag."
     if tokenizer.models.keys() == {"joint"}:
@@ -102,9 +92,8 @@ def _huggingface(trained: Trained, out: Path) -> dict[str, str]:
     model, train = to_huggingface(trained.model, bos=BOS, eos=EOS), trained.config.train
     beams = {"length_penalty": train.length_penalty, "early_stopping": "never"} if train.beam > 1 else {}
     model.generation_config = optional("transformers").GenerationConfig(
-        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
-        max_length=limit, bad_words_ids=[[token] for token in _never(tokenizer)],
-        num_beams=train.beam, **beams,
+        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS, max_length=limit,
+        bad_words_ids=[[token] for token in _never(tokenizer)], num_beams=train.beam, **beams,
     )  # fmt: skip
     model.save_pretrained(out)
     tokenizer.save(out / "tokenizer")  # ours, for `train(init=out)`
@@ -173,13 +162,9 @@ def huggingface_tokenizer(tokenizer: Tokenizer, limit: int) -> Any:
     pad, unk, bos, eos = special
     backend.post_processor = processors.TemplateProcessing(single=["$A", eos], special_tokens=[(eos, EOS)])
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token=pad, unk_token=unk, bos_token=bos, eos_token=eos,
-        model_max_length=limit - 1, split_special_tokens=True,
-        clean_up_tokenization_spaces=False, padding_side="right",
+        tokenizer_object=backend, pad_token=pad, unk_token=unk, bos_token=bos, eos_token=eos, padding_side="right",
+        model_max_length=limit - 1, split_special_tokens=True, clean_up_tokenization_spaces=False,
     )  # fmt: skip
-
-
-# -------------------------------------------------------------------------------------------------- CTranslate2
 
 
 def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
@@ -187,9 +172,7 @@ def _ctranslate2(trained: Trained, out: Path) -> dict[str, str]:
     save_ctranslate2(trained.model, names, out, unk=UNK, bos=BOS, eos=EOS)
     for key, model in tokenizer.models.items():
         (out / f"{key}.spm").write_bytes(model)
-    rows = {}
-    for pair in trained.pairs:
-        first = [names[i] for i in tokenizer.prefix(pair)]
-        rows[pair] = (f"{tokenizer.key(pair, 'src')}.spm", names[tokenizer.encoder_tag(pair)], first)
+    rows = {pair: (f"{tokenizer.key(pair, 'src')}.spm", names[tokenizer.encoder_tag(pair)],
+                   [names[i] for i in tokenizer.prefix(pair)]) for pair in trained.pairs}  # fmt: skip
     never = [names[token] for token in _never(tokenizer)]
     return {"pairs": _table(rows), "never": json.dumps(never, ensure_ascii=False)}

@@ -104,11 +104,8 @@ def to_huggingface(model: Transformer, *, bos: int, eos: int) -> Any:
     state = theirs.state_dict()
     own = {key: value.detach().float().cpu() for key, value in model.state_dict().items()}
     for ours, names in _names(shape):
-        for key, part in zip(names, own[ours].chunk(len(names)), strict=True):
-            state[key] = part
-    for key, table in _tables(own).items():
-        if key in state:
-            state[key] = table
+        state.update(zip(names, own[ours].chunk(len(names)), strict=True))
+    state.update((key, table) for key, table in _tables(own).items() if key in state)
     if shape["output_bias"]:
         state["final_logits_bias"] = own["output_bias"][None]
     for side, _ in _SIDES:
@@ -203,21 +200,18 @@ def _shape_of_theirs(config: Any, theirs: Mapping[str, Tensor]) -> Shape:
         sides = [getattr(config, f"{side}_{name}") for side, _ in _SIDES]
         if sides[0] != sides[1]:
             raise UserError(f"{name} is {sides[0]} in the encoder and {sides[1]} in the decoder: they must be equal")
-    source, target, output = (
-        theirs[key] for key in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
-                                "lm_head.weight")
-    )  # fmt: skip
+    source, target = (theirs[f"model.{side}.embed_tokens.weight"] for side, _ in _SIDES)
     if len(source) != len(target):
         raise UserError(f"vocabularies of {len(source)} and {len(target)} ids: our Transformer has one for both sides")
     activation = {"silu": "swish"}.get(config.activation_function, config.activation_function)
     if activation not in ACTIVATIONS:
         raise UserError(f"activation_function={activation!r}: our Transformer has {', '.join(ACTIVATIONS)}")
-    tied = torch.equal(target, output)
+    tied = torch.equal(target, theirs["lm_head.weight"])
     return {
         "d_model": config.d_model, "heads": config.encoder_attention_heads, "ffn": config.encoder_ffn_dim,
         "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers, "dropout": config.dropout,
         "attention_dropout": config.attention_dropout, "norm": norm, "embedding_norm": embedding_norm,
         "tie": ("all" if torch.equal(source, target) else "decoder") if tied else "none",
         "activation": activation, "max_len": config.max_position_embeddings, "pad": config.pad_token_id,
-        "output_bias": bool(theirs["final_logits_bias"].any()) if "final_logits_bias" in theirs else False,
+        "output_bias": "final_logits_bias" in theirs and bool(theirs["final_logits_bias"].any()),
     }  # fmt: skip

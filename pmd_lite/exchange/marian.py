@@ -23,6 +23,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -68,8 +69,7 @@ class Imported:
         try:
             ModelConfig(**self.model_arguments)
         except UserError as error:
-            what = f"{self.path / 'imported.json'} is damaged ({error})"
-            raise UserError(f"{what}; import the checkpoint again") from None
+            raise UserError(f"{self.path}/imported.json is damaged ({error}); import the checkpoint again") from None
 
     @property
     def description(self) -> dict[str, str]:
@@ -77,13 +77,9 @@ class Imported:
         return {"path": str(self.path.resolve()), "sha256": self._sum}
 
     def configure(self, config: Config, overrides: Iterable[str] = ()) -> Config:
-        """`config` with the sizes and kinds of the imported network and tokenizer; dropout and max_len stay.
-
-        overrides: names of fields that the user has set. Raises UserError if the checkpoint decides one of them.
-        """
+        """`config` with the network's shape and tokenizer (dropout, max_len stay). UserError for one of `overrides`."""
         bare = {name.removeprefix("model.").removeprefix("tokenizer."): name for name in overrides}
-        decided = sorted(bare[name] for name in bare if name in SHAPE or name in _PIECES)
-        if decided:
+        if decided := sorted(bare[name] for name in bare if name in SHAPE or name in _PIECES):
             raise UserError(f"{', '.join(decided)}: the checkpoint of init={self.path} sets this; leave it out")
         shape = {name: self.model_arguments[name] for name in SHAPE}
         return replace(config, model=replace(config.model, **shape), tokenizer=self.tokenizer.config)
@@ -143,8 +139,7 @@ def import_marian(
     special = _special(source, theirs.config, names)
     model = from_huggingface(theirs)
     bare = {language: code.removeprefix(">>").removesuffix("<<") for language, code in (codes or {}).items()}
-    rows, lowered = _rows(tokenizer, names, special, bare)
-    ours = _with_rows(model, rows, lowered)
+    ours = _with_rows(model, _rows(tokenizer, names, special, bare))
     with new_directory(out) as part:
         save_weights(ours.state_dict(), part / "model.safetensors")
         tokenizer.save(part / "tokenizer")
@@ -155,21 +150,16 @@ def import_marian(
 
 
 def _on_disk(source: str | Path) -> Path:
-    """The directory of a checkpoint: `source`, or where huggingface_hub keeps or downloads a name (OWNER/NAME).
-
-    Raises UserError if it cannot be downloaded.
-    """
+    """The directory `source`, or where huggingface_hub keeps or downloads a name (OWNER/NAME). UserError if nowhere."""
     if os.path.exists(place(source)) or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
         return place(source)
     weights, hub = ("model.safetensors", "pytorch_model.bin"), optional("huggingface_hub")
     fetch = partial(hub.snapshot_download, str(source), allow_patterns=["*.json", "*.spm", *weights])
     why = "PMD_OFFLINE forbids it"
-    try:
+    with suppress(OSError):  # it is not there
         found = Path(fetch(local_files_only=True))
         if all((found / name).exists() for name in _FILES) and any((found / name).exists() for name in weights):
             return found
-    except OSError:  # it is not there
-        pass
     if os.environ.get("PMD_OFFLINE", "0") in ("", "0"):
         try:
             return Path(fetch())
@@ -181,8 +171,7 @@ def _on_disk(source: str | Path) -> Path:
 
 def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     """Our tokenizer, made of the checkpoint's two sentencepiece models."""
-    missing = [name for name in _FILES if not os.path.isfile(source / name)]
-    if missing:
+    if missing := [name for name in _FILES if not os.path.isfile(source / name)]:
         raise UserError(f"{source} is not a Marian checkpoint of Hugging Face: it lacks {', '.join(missing)}. Give the "
                         "directory or the name of one, such as Helsinki-NLP/opus-mt-fr-en")  # fmt: skip
     if (source / "target_vocab.json").exists():
@@ -190,8 +179,7 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
     if not pairs or any(not all(split_pair(pair)) or set(pair) & set("/\\") for pair in pairs):
         raise UserError(f"pairs={list(pairs)}: name the pairs of your corpus, such as fr-en")
     sides = [sorted({split_pair(pair)[side] for pair in pairs}) for side in (0, 1)]
-    both = sorted(set(sides[0]) & set(sides[1]))
-    if both:
+    if both := sorted({*sides[0]} & {*sides[1]}):
         raise UserError(f"{', '.join(both)} on both sides of the pairs: a Marian checkpoint has other pieces for "
                         "sources than for targets. Import it for one direction")  # fmt: skip
     files = [source / "source.spm", source / "target.spm"]
@@ -201,9 +189,8 @@ def _tokenizer(source: Path, pairs: Sequence[str]) -> Tokenizer:
         if min(sizes) == 0:
             raise RuntimeError("it is empty")
         config = TokenizerConfig(vocab_size=max(sizes), kind="per-language")
-        return Tokenizer(
-            config, pairs, models, {"name": source.resolve().name, "sha256": checksum(source / "vocab.json")}
-        )
+        origin = {"name": source.resolve().name, "sha256": checksum(source / "vocab.json")}
+        return Tokenizer(config, pairs, models, origin)
     except (RuntimeError, UserError) as error:
         raise UserError(f"{source}: source.spm or target.spm is not a sentencepiece model ({error})") from None
 
@@ -235,15 +222,15 @@ def _vocabulary(source: Path) -> dict[str, int]:
 
 def _rows(
     tokenizer: Tokenizer, names: Mapping[str, int], special: Mapping[int, int], codes: Mapping[str, str]
-) -> tuple[list[int], list[float]]:
+) -> list[tuple[int, float]]:
     """For each of our ids: the id of the checkpoint that it starts as, and what is added to its output bias."""
-    known = [tokenizer.piece(i) for i in range(SPECIALS, tokenizer.vocab_size - len(tokenizer.tags))]
-    rows = [*(special[i] for i in range(SPECIALS)), *(names.get(piece, special[UNK]) for piece in known)]
-    lowered = [*(NEVER if i in (PAD, BOS) else 0.0 for i in range(SPECIALS)),
-               *(0.0 if piece in names else -RARELY for piece in known)]  # fmt: skip
-    if 2 * sum(piece in names for piece in known) < len(known):
-        raise UserError(f"vocab.json lists {sum(piece in names for piece in known)} of the {len(known)} pieces of "
-                        "source.spm and target.spm: they do not belong together")  # fmt: skip
+    pieces = [tokenizer.piece(i) for i in range(SPECIALS, tokenizer.vocab_size - len(tokenizer.tags))]
+    rows = [(special[i], NEVER if i in (PAD, BOS) else 0.0) for i in range(SPECIALS)]
+    rows += [(names[piece], 0.0) if piece in names else (special[UNK], -RARELY) for piece in pieces]
+    known = sum(piece in names for piece in pieces)
+    if 2 * known < len(pieces):
+        raise UserError(f"vocab.json lists {known} of the {len(pieces)} pieces of source.spm and target.spm: they do "
+                        "not belong together")  # fmt: skip
     there = sorted(name[2:-2] for name in names if name.startswith(">>") and name.endswith("<<"))
     targets = {split_pair(pair)[1] for pair in tokenizer.pairs}
     if unknown := sorted(set(codes) - targets):
@@ -254,21 +241,20 @@ def _rows(
             has = f"it has {', '.join(there)}. Name the one for {language}" if there else "it has one, without a code"
             raise UserError(f"this checkpoint has no target language {code!r}; {has}: codes={{...}} or --codes")
         told = language in targets and code in there
-        rows.append(names[f">>{code}<<"] if told else special[BOS])
-        lowered.append(0.0 if told else NEVER)
-    return rows, lowered
+        rows.append((names[f">>{code}<<"], 0.0) if told else (special[BOS], NEVER))
+    return rows
 
 
-def _with_rows(model: Transformer, rows: Sequence[int], lowered: Sequence[float]) -> Transformer:
+def _with_rows(model: Transformer, rows: Sequence[tuple[int, float]]) -> Transformer:
     """The same network over other ids, with an output bias."""
     shape = {**shape_of(model), "output_bias": True, "pad": PAD}
     with torch.random.fork_rng(devices=[]):
         ours = Transformer(len(rows), **shape)
-    state, at = model.state_dict(), torch.tensor(rows)
+    state, (at, lowered) = model.state_dict(), map(torch.tensor, zip(*rows, strict=True))
     for name in ("embedding.weight", "src_embedding.weight", "output.weight"):
         if name in state:
             state[name] = state[name][at]
     bias = state["output_bias"][at] if "output_bias" in state else torch.zeros(len(rows))
-    state["output_bias"] = (bias + torch.tensor(lowered)).masked_fill(bias == -torch.inf, NEVER)
+    state["output_bias"] = (bias + lowered).masked_fill(bias == -torch.inf, NEVER)
     ours.load_state_dict(state)
     return ours

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pmd_lite.config import Best, Config
+from pmd_lite.config.sections import Best, Config
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokenizer import split_pair
 from pmd_lite.data.tokens import EncodedCorpus

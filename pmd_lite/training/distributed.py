@@ -29,7 +29,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from pmd_lite.config import LEAST_TOKENS, Config
+from pmd_lite.config.sections import LEAST_TOKENS, Config
 from pmd_lite.errors import UserError, reason, waiting
 from pmd_lite.interfaces import Strategy
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.config import DecideBy
+from pmd_lite.config.sections import DecideBy
 from pmd_lite.data.batching import Batch, Draw, collate
 from pmd_lite.data.tokens import EncodedSplit
 from pmd_lite.distillation.losses import ce_loss, log_probs, token_logits

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from pmd_corpora import datasheet
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 
 FRENCH = {

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from pmd_corpora.taught import Teacher, build, main
-from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.errors import UserError
 from tests.marian_files import spm, texts, transformers
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite.api import train
 from pmd_lite.config import preset
 from pmd_lite.data import reading
-from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
+from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.errors import UserError
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import Trainer

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli.arguments import main
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 
 SMALL = [
     "--d-model",

@@ -17,8 +17,6 @@ from pmd_lite.config import (
     PRESETS,
     Config,
     DistillConfig,
-    Fidelity,
-    FidelityBundle,
     ModelConfig,
     OptimConfig,
     SamplingConfig,
@@ -27,6 +25,7 @@ from pmd_lite.config import (
     TrainConfig,
     preset,
 )
+from pmd_lite.config.sections import Fidelity, FidelityBundle
 from pmd_lite.errors import UserError
 
 SECTIONS = {

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmd_lite.data.corpus import Corpus, load_corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import Corpus, load_corpus
 from pmd_lite.data.reading import Flat, ParallelText
 from pmd_lite.errors import UserError
 

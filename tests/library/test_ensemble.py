@@ -129,7 +129,7 @@ def test_an_ensemble_is_scored_beside_the_students(
     pair = both.pairs[0]
     hyps = both.translate([src for src, _ in tiny_corpus.test[pair]], pair, ensemble=[one])
     assert scores["ensemble"][pair]["chrf"] == chrf_only(hyps, [trg for _, trg in tiny_corpus.test[pair]])[0]
-    monkeypatch.setattr("pmd_lite.cli.commands._corpus_of", lambda *_: tiny_corpus)
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *_, **__: tiny_corpus)
     assert main(["evaluate", str(both.path), "--ensemble", str(one.path), "--tokenize", "char"]) == 0
     assert "ensemble" in capsys.readouterr().out
     assert (both.path / "scores.json").read_bytes() == before

@@ -142,7 +142,7 @@ def test_a_hundred_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture(scope="module")
 def comparison(one_pair: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison on one pair, without the processes of `compare`."""
-    from pmd_lite.data.corpus import write_corpus
+    from pmd_corpora.writing import write_corpus
 
     place = tmp_path_factory.mktemp("compared")
     write_corpus(one_pair, place / "corpus")

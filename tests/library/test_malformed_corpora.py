@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmd_lite.data.corpus import load_corpus, write_corpus
+from pmd_corpora.writing import write_corpus
+from pmd_lite.data.corpus import load_corpus
 from pmd_lite.errors import UserError
 
 PAIRS, SPLITS = ("fr-en", "de-en"), ("train", "valid", "test")

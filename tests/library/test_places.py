@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite.api import load_corpus, train
 from pmd_lite.cli.arguments import main
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.config import preset
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
 from pmd_lite.disk import new_directory, place
 from pmd_lite.errors import UserError

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from pmd_corpora import commands as corpora
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli import arguments, commands
 from pmd_lite.cli.arguments import main
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from tests.library.test_command_line import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]

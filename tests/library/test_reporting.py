@@ -14,9 +14,10 @@ import pytest
 import sacrebleu
 
 import pmd_lite as pmd
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import ter_only
 from pmd_lite.evaluation.tables import Table, mean_spread

@@ -17,10 +17,11 @@ import pytest
 import sacrebleu
 
 import pmd_lite as pmd
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli.arguments import main
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.summary import finished_systems
-from pmd_lite.data.corpus import Corpus, write_corpus
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import PAD
 from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError

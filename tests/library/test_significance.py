@@ -238,9 +238,3 @@ def test_what_cannot_be_compared_is_refused() -> None:
         paired_bootstrap([[one]], [[other[:, 1:]]])
     with pytest.raises(UserError, match="references differ"):
         paired_bootstrap([[one]], [[other + 1]])
-
-
-@pytest.mark.parametrize("wrong", [{"n": 0}, {"seed": -1}])
-def test_n_and_seed_are_checked(wrong: dict[str, int]) -> None:
-    with pytest.raises(UserError, match="n of 1 or more"):
-        paired_bootstrap([[constant(8)]], [[constant(9)]], **wrong)

@@ -34,7 +34,7 @@ def summary() -> dict[str, Any]:
                LRL=[-1.0, ""]),
     ]  # fmt: skip
     return {"corpus": "c", "sizes": {"big": 9, "small": 1}, "seeds": [1, 2], "equal": "runs", "preset": "toy",
-            "overrides": {"steps": 100}, "groups": [["big"], ["small"]], "systems": systems,
+            "counted": "tokens", "overrides": {"steps": 100}, "groups": [["big"], ["small"]], "systems": systems,
             "costs": {"tau=1": {"train": 0.8, "dev": 0.2}, "unimax": {"train": 0.7, "dev": 0.2},
                       "pair": {"train": 2.0, "dev": 0.5}}}  # fmt: skip
 
@@ -90,26 +90,39 @@ def test_equal_compute_by_hand(stored: Comparison) -> None:
         equal_compute(stored, ["x"])
 
 
-def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison) -> None:
-    (one, flat) = both_equalities(stored, ["tau=1", "unimax"]).rows
-    assert one == ["tau=1", 61.0, 5.0, "1.00", 89.43, 15.75]
+def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison, tmp_path: Path) -> None:
+    data = summary()
+    (student,) = [system for system in data["systems"] if system["label"] == "pair model_1 (x)"]
+    student["label"], data["equal"] = "pair model_1 (tau=1)", "equal-compute"
+    data["systems"] = [data["systems"][0], student]
+    fair = load(data, tmp_path)
+    (one, flat) = both_equalities(stored, fair, ["tau=1", "unimax"]).rows
+    assert one == ["tau=1", 61.0, 5.0, "1.00", 61.0, 5.0]
     assert flat == ["unimax", 51.0, 11.0, "0.90", None, None], "what nobody has trained is not measured"
-    assert "auto-pmd model_2 (tau=5) against tau=5 at equal compute: all -15.1" in equal_compute_reading()
+    assert equal_compute_reading(fair).splitlines() == [
+        "pair model_1 (tau=1) minus tau=1, large pairs: -2.0 BLEU (-1.0, -3.0)",
+        "pair model_1 (tau=1) minus tau=1, small pairs: -1.0 BLEU (+0.0, -2.0)",
+    ]
 
 
 def test_figures_say_what_they_show(stored: Comparison) -> None:
     assert "unimax LRL 11.0 HRL 51.0" in alt_text(stored.plot_frontier(highlight=["unimax"]))
-    assert "unimax" not in alt_text(stored.plot_frontier(labels=["tau=1", "pair model_1 (x)"]))
-    stored.plot_frontier(labels=["unimax", "pair model_1 (x)"])  # without the baseline there is no cross, and no error
-    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(stored.plot_probabilities())
-    only = stored.plot_probabilities(["tau=1"])
-    assert only is not None and len(only.axes) == 1
-    assert alt_text(stored.plot_costs(["tau=1", "pair"])) == "Compute in units of tau=1: tau=1 1.00; pair 2.50"
+    probabilities = stored.plot_probabilities()
+    assert "pair model_1 (x): big 0.80, small 0.20" in alt_text(probabilities)
+    assert probabilities is not None and len(probabilities.axes) == len(stored.moving()) == 2
+    costs = "Compute in units of tau=1: tau=1 1.00; unimax 0.90; pair 2.50"
+    assert alt_text(stored.plot_costs()) == costs
     assert "LRL +6.0▲, HRL -10.0▼; compute 0.90" in alt_text(card(stored, "unimax"))
     left, right = card(stored, "unimax").axes
     assert len(left.lines) == 2 and {line.get_gid() for line in right.lines} == set(stored.systems)
     with pytest.raises(UserError, match="No system is called 'nobody'"):
         card(stored, "nobody")
+
+
+def test_without_the_baseline_there_is_no_cross_and_no_error(tmp_path: Path) -> None:
+    data = summary()
+    del data["systems"][0]
+    assert "tau=1" not in alt_text(load(data, tmp_path).plot_frontier())
 
 
 def test_the_picker_draws_every_system(stored: Comparison) -> None:
@@ -120,7 +133,7 @@ def test_the_picker_draws_every_system(stored: Comparison) -> None:
         assert f'alt="{name}: at the end it draws' in picture.value
 
 
-@pytest.mark.parametrize("part", ["systems", "costs", "groups", "sizes", "overrides"])
+@pytest.mark.parametrize("part", ["systems", "costs", "counted", "groups", "sizes", "overrides"])
 def test_a_file_that_lacks_a_part_is_refused(part: str, tmp_path: Path) -> None:
     data = summary()
     del data[part]
@@ -162,15 +175,13 @@ def test_a_missing_file_and_a_wrong_form_are_refused(tmp_path: Path) -> None:
 
 def test_what_was_not_measured_is_a_dash_and_not_a_number(stored: Comparison, tmp_path: Path) -> None:
     data = summary()
-    del data["costs"]["pair"]
     data["systems"][1]["bleu"][0]["small"] = None
     found = load(data, tmp_path)
     rows = {row[0]: dict(zip(found.table().columns, row, strict=True)) for row in found.table().rows}
-    assert rows["pair model_1 (x)"]["compute"] == "-" != rows["unimax"]["compute"]
     assert rows["unimax"]["BLEU"] is None is rows["unimax"]["LRL"] and rows["unimax"]["HRL"] is not None
     assert "no BLEU for small" in found.table().caption and "no BLEU" not in stored.table().caption
     assert found.plot_frontier() is None
-    assert found.summary()["systems"][1]["bleu"][0] == {"big": 50.0, "small": None}
+    assert found.summary["systems"][1]["bleu"][0] == {"big": 50.0, "small": None}
 
 
 def test_the_comparison_of_lesson_12_is_there_and_complete() -> None:

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from benchmarks import study
 from benchmarks.studies import plans, report, store
 from benchmarks.studies.measure import likelihood, packed, scored
-from pmd_kit.l13.study import Study, unpacked
+from pmd_kit.l13.study import Study, System, unpacked
 from pmd_lite.api import train
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.errors import UserError
 from pmd_lite.evaluation.significance import bleu_of, sentence_stats
+from pmd_lite.figures.style import alt_text
 from pmd_lite.run import Run
 from tests.conftest import TINY
 
@@ -41,6 +43,31 @@ def test_packing_loses_nothing(table: list[list[int]]) -> None:
     assert stats[:, :4].tolist() == [row[:4] for row in table]
     assert stats[:, -2:].tolist() == [row[4:6] for row in table]
     assert (10 * chrf).round().tolist() == [row[6] for row in table]
+
+
+def test_a_picture_shows_the_seeds_that_all_its_systems_have() -> None:
+    """Else a mean over three seeds would stand beside a mean over one of them."""
+
+    def system(label: str, bleu: dict[int, float]) -> System:
+        parts = {seed: {"pairs": {"big": {"beam": {"bleu": x}}, "small": {"beam": {"bleu": x / 10}}}}
+                 for seed, x in bleu.items()}  # fmt: skip
+        return System(label, "", parts, 1.0)
+
+    systems = {
+        "tau=1": {1: 10.0, 2: 30.0, 3: 90.0},
+        "tau=5": {1: 20.0, 2: 40.0},
+        "ensemble both": {2: 50.0},
+        "x": {9: 1.0},
+    }
+    known = Study({label: system(label, bleu) for label, bleu in systems.items()}, {"big": 9, "small": 1})
+    alt = alt_text(known.figure(["tau=1", "tau=5"]))
+    assert "seeds 1, 2" in alt and "tau=1 LRL 2.0 HRL 20.0; tau=5 LRL 3.0 HRL 30.0" in alt
+    one = known.figure(["tau=1", "tau=5", "ensemble both"])
+    assert "seed 2" in alt_text(one) and "tau=1 LRL 3.0 HRL 30.0" in alt_text(one)
+    faces = {line.get_gid(): line.get_markerfacecolor() for line in one.axes[0].lines if line.get_gid()}
+    assert faces["ensemble both"] == "white" != faces["tau=5"], "two models translate together"
+    with pytest.raises(UserError, match="No seed is common to tau=1, x"):
+        known.figure(["tau=1", "x"])
 
 
 @pytest.fixture(scope="module")

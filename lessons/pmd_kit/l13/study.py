@@ -100,12 +100,12 @@ class Study:
         """(high-resource, low-resource) pairs."""
         return split_high_low(self.sizes)
 
-    def means(self, label: str, column: str) -> tuple[list[float], list[float]]:
-        """(HRL, LRL) of every seed: means of one of VALUES over the pairs."""
+    def means(self, label: str, column: str, seeds: Sequence[int] = ()) -> tuple[list[float], list[float]]:
+        """(HRL, LRL) of every seed, or of these: means of one of VALUES over the pairs."""
         means = [
             mean_by_group({pair: VALUES[column](of) for pair, of in student["pairs"].items()}, self.groups)
-            for student in self.systems[label].seeds.values()
-        ]
+            for seed, student in self.systems[label].seeds.items() if not seeds or seed in seeds
+        ]  # fmt: skip
         return [m[0] for m in means], [m[1] for m in means]
 
     def table(self, columns: Sequence[str] = ("BLEU", "chrF"), labels: Sequence[str] | None = None) -> Table:
@@ -129,7 +129,7 @@ class Study:
 
     def difference(self, base: str, other: str, pairs: Sequence[str]) -> Difference:
         """BLEU of `other` minus that of `base` over these pairs and the seeds that both have, with its test."""
-        seeds = self.common_seeds(base, other)
+        seeds = self.common_seeds((base, other))
         one, two = (
             [[self.systems[name].counts(pair, seed) for pair in pairs] for seed in seeds] for name in (base, other)
         )
@@ -137,7 +137,7 @@ class Study:
 
     def chrf_difference(self, base: str, other: str, pairs: Sequence[str]) -> Difference:
         """The same for the mean chrF of sentences: sentences and seeds are drawn as in `paired_bootstrap`."""
-        seeds = self.common_seeds(base, other)
+        seeds = self.common_seeds((base, other))
         draws, rng = 1000, np.random.default_rng(12345)
         weights = rng.multinomial(max(1, len(seeds) - 1), np.full(len(seeds), 1 / len(seeds)), size=draws)
         weights = weights / weights.sum(axis=1, keepdims=True)
@@ -156,20 +156,20 @@ class Study:
         tail = min(int((deltas <= 0).sum()), int((deltas >= 0).sum()))
         return Difference(observed, float(low), float(high), min(1.0, 2 * (tail + 1) / (draws + 1)))
 
-    def common_seeds(self, base: str, other: str) -> list[int]:
-        """The seeds that both systems were trained with."""
-        return [seed for seed in self.systems[base].seeds if seed in self.systems[other].seeds]
+    def common_seeds(self, labels: Sequence[str]) -> list[int]:
+        """The seeds that all these systems were trained with."""
+        return [seed for seed in self.systems[labels[0]].seeds if all(seed in self.systems[x].seeds for x in labels)]
 
     def compared(self, base: str = "") -> list[tuple[str, str]]:
         """(system, the one it is compared with): its twin, or `base`, wherever both have a seed in common."""
         names = [(label, base or system.twin) for label, system in self.systems.items()]
-        return [(a, b) for a, b in names if b in self.systems and a != b and self.common_seeds(b, a)]
+        return [(a, b) for a, b in names if b in self.systems and a != b and self.common_seeds((b, a))]
 
     def difference_table(self, base: str = "") -> Table:
         """Every system against its twin, or against one system, in BLEU and in chrF of sentences."""
         rows: list[list[Cell]] = []
         for label, other in self.compared(base):
-            cells: list[Cell] = [label, other, len(self.common_seeds(other, label))]
+            cells: list[Cell] = [label, other, len(self.common_seeds((other, label)))]
             for test in (self.difference, self.chrf_difference):
                 found = [test(other, label, pairs) for pairs in self.groups]
                 cells += [f"{d.delta:+.2f} ({d.low:+.2f} to {d.high:+.2f}) {d.mark}".rstrip() for d in found]
@@ -179,15 +179,22 @@ class Study:
         return Table(columns, rows, caption=caption)
 
     def figure(self, labels: Sequence[str], column: str = "BLEU") -> LessonFigure:
-        """The chosen systems on the plane of small and large pairs."""
+        """The chosen systems on the plane of small and large pairs, each as the mean over the seeds that all have.
+
+        Marks are hollow where two models translate together. Raises UserError when they have no seed in common.
+        """
+        if not (seeds := self.common_seeds(labels)):
+            raise UserError(f"No seed is common to {', '.join(labels)}. Choose fewer systems.")
         points = {}
         for label in labels:
-            high, low = self.means(label, column)
+            high, low = self.means(label, column, seeds)
             points[label] = list(zip(low, high, strict=True))
         ends = "; ".join(f"{name} LRL {fmean(x for x, _ in p):.1f} HRL {fmean(y for _, y in p):.1f}"
                          for name, p in points.items())  # fmt: skip
-        return frontier_many(points, alt=f"Test {column} of small and large pairs. {ends}",
-                             baseline="tau=1" if "tau=1" in points else None, metric=column)  # fmt: skip
+        mean = f"{column}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+        one = [label for label in labels if not label.startswith("ensemble ")]
+        return frontier_many(points, alt=f"Test {mean}, of small and large pairs. {ends}", metric=mean,
+                             baseline="tau=1" if "tau=1" in points else None, highlight=one)  # fmt: skip
 
     def bill(self, unit: str = "tau=1") -> Table:
         """What the run behind each system has computed, in multiples of a single model's, and its best BLEU."""
@@ -228,7 +235,7 @@ class Study:
                 found = self.difference(other, label, pairs)
                 marked += bool(found.mark)
                 said.append(f"{name} pairs {words[found.mark]} ({found.delta:+.1f})")
-            n = len(self.common_seeds(other, label))
+            n = len(self.common_seeds((other, label)))
             twin = "" if base else f" against {other}"
             lines.append(f"{label}{twin}, {n} {'seed' if n == 1 else 'seeds'}: {', '.join(said)}")
         tests = 2 * len(self.compared(base))
