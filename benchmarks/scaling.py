@@ -70,8 +70,8 @@ def main() -> None:
             made = [prepare(folder, words.tokens, **{**USUAL, what: value}) for value in values]
             seconds = race([trainer for trainer, _ in made], words.updates, words.rounds)
             for value, took, (trainer, searching) in zip(values, seconds, made, strict=True):
-                rows.append([what, f"{value:,}", took, took / seconds[0], trainer.parameters / 1e6,
-                             f"{searching:.0%}"])  # fmt: skip
+                size = trainer.students[0].learner.model.parameter_count() / 1e6
+                rows.append([what, f"{value:,}", took, took / seconds[0], size, f"{searching:.0%}"])
     columns = ["what grows", "to", "CPU s / 1,000 tokens", "ratio", "million parameters",
                "search / epoch, multiply-adds"]  # fmt: skip
     print(Table(columns, rows, digits=2).to_text())

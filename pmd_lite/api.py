@@ -229,7 +229,8 @@ def _train(
     reason = trainer.run()
     rundir.finish(
         {"reason": reason, "step": trainer.clock.step, "seconds": trainer.seconds,
-         "multiply_adds": trainer.cost.state_dict(), "parameters": trainer.parameters}
+         "multiply_adds": dict(trainer.cost.multiply_adds),
+         "parameters": trainer.students[0].learner.model.parameter_count()}
     )  # fmt: skip
     group.barrier()
 

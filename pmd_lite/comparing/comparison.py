@@ -197,13 +197,13 @@ class Comparison:
 
     def plot_probabilities(self) -> "LessonFigure | None":
         """Sampling probabilities of the `moving` systems over training, first seed; None without any."""
-        from pmd_lite.figures.comparisons import probability_panels
+        from pmd_lite.figures.plots import pair_panels
 
         curves = {label: self.curve(label) for label in self.moving()}
         ends = "; ".join(f"{label}: " + ", ".join(f"{pair} {values[-1]:.2f}" for pair, values in p.items())
                          for label, (_, p) in curves.items())  # fmt: skip
         alt = f"Probability of each pair over training. At the end {ends}"
-        return probability_panels(curves, alt=alt) if curves else None
+        return pair_panels(curves, "probability of being drawn", (0, None), alt=alt) if curves else None
 
     def plot_costs(self) -> "LessonFigure":
         """Compute of each method by purpose."""

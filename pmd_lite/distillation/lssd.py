@@ -14,9 +14,6 @@ from pmd_lite.interfaces import Clock, Events, Probe, Target
 
 Gate = Literal["whole", "selective", "adaptive"]
 
-UNSURE = 0.2
-"""The hard gate where the teacher is not surer of the gold token than the student (released code)."""
-
 
 class LSSD(BaseDistiller):
     """Language-specific self-distillation: pairs peak in different epochs, so each pair keeps a teacher of its own.
@@ -72,12 +69,11 @@ class LSSD(BaseDistiller):
 
     def update(self, probe: Probe) -> Events:
         """Renew the teachers of the pairs that improved, then decide which pairs to distil in the coming epoch."""
-        epoch = probe.clock.step // probe.clock.epoch
-        return [self._renew(student, epoch, probe) for student in range(len(self.students))]
+        return [self._renew(student, probe) for student in range(len(self.students))]
 
-    def _renew(self, student: int, epoch: int, probe: Probe) -> dict[str, Any]:
-        """One student at the end of `epoch`; returns its event."""
-        losses = probe.dev_loss(student)
+    def _renew(self, student: int, probe: Probe) -> dict[str, Any]:
+        """One student at the end of an epoch; returns its event."""
+        epoch, losses = probe.clock.step // probe.clock.epoch, probe.dev_loss(student)
         improved = losses < self.best[student]
         self.best[student, improved] = losses[improved]
         self.peak[student, improved] = epoch
@@ -118,7 +114,7 @@ def selective_gate(student_gold_logp: Tensor, teacher_gold_logp: Tensor) -> Tens
 
     [tokens] log-probabilities of the gold tokens, both -> [tokens], no gradient.
     """
-    return torch.where(teacher_gold_logp > student_gold_logp, torch.ones_like(student_gold_logp), UNSURE)
+    return torch.where(teacher_gold_logp > student_gold_logp, torch.ones_like(student_gold_logp), 0.2)
 
 
 def adaptive_gate(student_gold_logp: Tensor, teacher_gold_logp: Tensor, sentence: Tensor) -> Tensor:

@@ -9,11 +9,7 @@ from pmd_lite.config import DistillConfig, TeacherConfig
 from pmd_lite.data.batching import Batch
 from pmd_lite.distillation.mutual import BaseDistiller
 from pmd_lite.distillation.topk import TopKCache, TopKTarget, teacher_top_k
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
-
-FADE_FROM = 2.0
-"""Points below the teacher at which the adaptive rule begins to halve a student's weight (released code)."""
 
 
 class MultiDistill(BaseDistiller):
@@ -31,29 +27,14 @@ class MultiDistill(BaseDistiller):
     ):  # fmt: skip
         """
         Args:
-            teachers: one for each pair, not trained here; their sizes may differ from the students'.
+            teachers: one for each pair, with the students' tokenizer, not trained here; their sizes may differ.
             scores: [pair] A*, how good each teacher is on dev: BLEU, or nats per token when md_criterion is "loss".
             cache: the teachers' predictions on the training data; with None the teachers run at every step.
-        Raises: UserError unless every pair has a teacher and a score, all with the students' vocabulary.
         """
         super().__init__(students, n_pairs, config)
         self.bilingual, self.settings, self.cache = list(teachers), settings, cache
-        if len(self.bilingual) != n_pairs or scores.shape != (n_pairs,):
-            raise UserError(f"Multi-Distill needs a teacher and a dev score for each of {n_pairs} pairs, and has "
-                            f"{len(self.bilingual)} teachers and {scores.numel()} scores; train one teacher for each "
-                            "pair")  # fmt: skip
-        self._check_vocabulary()
         self.scores = scores.double()
         self.alpha.fill_(settings.md_weight)
-
-    def _check_vocabulary(self) -> None:
-        """Raises UserError when a teacher's ids and a student's ids cannot mean the same tokens."""
-        own = {size for model in self.students if (size := getattr(model, "vocab_size", None)) is not None}
-        for pair, teacher in enumerate(self.bilingual):
-            size = getattr(teacher, "vocab_size", None)
-            if size is not None and own - {size}:
-                raise UserError(f"the teacher of pair {pair} has a vocabulary of {size} tokens, the student of "
-                                f"{min(own - {size})}: train both with the same tokenizer")  # fmt: skip
 
     def teachers(self, student: int, pair: int) -> Sequence[tuple[nn.Module, float]]:
         """The pair's bilingual model; none when its predictions are read from the cache."""
@@ -61,10 +42,8 @@ class MultiDistill(BaseDistiller):
 
     def target(self, student: int, batch: Batch, dropout: bool) -> TopKTarget:
         """The k best tokens of the pair's teacher, from the cache or a forward pass; always without dropout."""
-        if self.cache is not None:
-            best = self.cache.read(batch)
-        else:
-            best = teacher_top_k(self.bilingual[batch.pair], batch, self.settings.md_top_k)
+        teacher, k = self.bilingual[batch.pair], self.settings.md_top_k
+        best = self.cache.read(batch) if self.cache is not None else teacher_top_k(teacher, batch, k)
         return TopKTarget(best, self.settings.md_temperature)
 
     def due(self, clock: Clock) -> bool:
@@ -73,17 +52,13 @@ class MultiDistill(BaseDistiller):
 
     def update(self, probe: Probe) -> Events:
         """Compare every student with every teacher."""
-        if self.settings.md_rule == "fix":
-            return []
         by_loss = self.settings.md_criterion == "loss"
         events: Events = []
         for student in range(len(self.students)):
             score = probe.dev_loss(student) if by_loss else probe.dev_score(student)
             own, teacher = (-100 * score, -100 * self.scores) if by_loss else (score, self.scores)  # in points
-            if self.settings.md_rule == "threshold":
-                factor = threshold_factor(own, teacher, self.settings.md_margin)
-            else:
-                factor = adaptive_factor(own, teacher)
+            threshold, margin = self.settings.md_rule == "threshold", self.settings.md_margin
+            factor = threshold_factor(own, teacher, margin) if threshold else adaptive_factor(own, teacher)
             self.alpha[student] = self.settings.md_weight * factor
             events.append({
                 "event": "multi-distill", "step": probe.clock.step, "student": student,
@@ -99,4 +74,4 @@ def threshold_factor(score: Tensor, teacher: Tensor, margin: float) -> Tensor:
 
 def adaptive_factor(score: Tensor, teacher: Tensor) -> Tensor:
     """1 up to 2 points below the teacher, then halved with every further point (released code). [pair] -> [pair]."""
-    return torch.pow(0.5, (score - teacher + FADE_FROM).clamp(min=0))
+    return torch.pow(0.5, (score - teacher + 2).clamp(min=0))

@@ -1,14 +1,14 @@
 """Teachers' predictions on a batch, kept as hidden states (d_model numbers per token) and projected chunk by chunk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from pmd_lite.distillation.projection import Output, output_of, project, token_states
-from pmd_lite.interfaces import Scratch, Target
+from pmd_lite.interfaces import Scratch
 from pmd_lite.model.layers import for_products
 from pmd_lite.model.mode import in_mode
 
@@ -24,19 +24,23 @@ class TeacherPart(NamedTuple):
 
 @dataclass(frozen=True)
 class TeacherStates:
-    """Next-token distributions of one or several teachers, not yet projected."""
+    """Next-token distributions of one or several teachers."""
 
     parts: Sequence[TeacherPart]
-    """Their shares sum to 1."""
+    """The teachers, not yet projected; their shares sum to 1."""
+    whole: Tensor | None = None
+    """[tokens, vocab] the same distributions, rows sum to 1, if they are projected already."""
 
     def probs(self, rows: slice, scratch: Scratch | None = None) -> Tensor:
         """[chunk, vocab] share-weighted mean of the teachers' probabilities, fp32 or better; in scratch[1] if given."""
+        if self.whole is not None:
+            return self.whole[rows]
         logits, mean = scratch or (None, None)
         for number, (hidden, output, share) in enumerate(self.parts):
             p = torch.softmax(project(hidden[rows], output, logits), dim=-1, out=mean if number == 0 else None)
             p = p if share == 1 else p.mul_(share)
             mean = p if mean is None or number == 0 else mean.add_(p)
-        if mean is None or not self.parts:
+        if not self.parts or mean is None:
             raise ValueError("distillation needs at least one teacher")
         return mean
 
@@ -49,27 +53,10 @@ class TeacherStates:
         """[chunk] log-probability the teachers give to the gold tokens."""
         return self.probs(rows).gather(-1, gold[:, None])[:, 0].log()
 
-    def kept(self) -> Target:
+    def kept(self) -> Self:
         """The same predictions for several students in turn: projected only once, if that is `worth_keeping`."""
-        if all(worth_keeping(len(part.hidden), len(part.output.weight)) for part in self.parts):
-            return TeacherProbs(self.probs(slice(None)))
-        return self
-
-
-@dataclass(frozen=True)
-class TeacherProbs:
-    """A distribution over the whole vocabulary for every token."""
-
-    p: Tensor
-    """[tokens, vocab], rows sum to 1."""
-
-    def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
-        """Eq. 3 for one chunk."""
-        return _negative_dot(self.p[rows], logits, scratch[0], each), self.p[rows], 1.0
-
-    def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
-        """[chunk] log-probability of the gold tokens."""
-        return self.p[rows].gather(-1, gold[:, None])[:, 0].log()
+        small = all(worth_keeping(len(part.hidden), len(part.output.weight)) for part in self.parts)
+        return replace(self, whole=self.probs(slice(None))) if small else self
 
 
 def worth_keeping(tokens: int, vocab: int) -> bool:

@@ -3,12 +3,10 @@
 A cache takes 6 k bytes for every target token of the training data: 32-bit ids and 16-bit logits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +15,10 @@ from torch import Tensor, nn
 
 from pmd_lite.data.batching import Batch, eval_batches
 from pmd_lite.data.tokens import EncodedSplit, Ints
-from pmd_lite.disk import check_seal, new_directory, refused, remove, seal
+from pmd_lite.disk import check_seal, new_directory, remove, seal
 from pmd_lite.distillation.losses import log_probs, probs
 from pmd_lite.distillation.projection import chunks, output_of, project, token_states
-from pmd_lite.errors import UserError, reason
+from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Scratch
 from pmd_lite.model.mode import in_mode
 
@@ -44,23 +42,13 @@ def top_k(logits: Tensor, k: int) -> TopK:
     return TopK(best.indices, best.values)
 
 
-def top_k_kd(student_logp: Tensor, target: TopK, temperature: float) -> Tensor:
-    """-theta^2 sum_k q_k log p_k, summed over tokens (Tan et al. 2019). No gradient flows to the teacher.
-
-    Args:
-        student_logp: [tokens, vocab] log-probabilities, or logits: a constant added to a row changes no softmax.
-        target: q is the softmax of its k logits alone, at the same temperature.
-        temperature: theta > 0. p is the student's softmax at theta over the whole vocabulary.
-    Returns: [] nats. With all tokens kept and theta = 1 it is Eq. 3. A token with q = 0 costs nothing, as in Eq. 3.
-    """
-    q = probs(target.logits.detach() / temperature)
-    logp = log_probs(student_logp / temperature).gather(-1, target.ids)
-    return -(temperature**2) * (q * logp.masked_fill(q == 0, 0)).sum()
-
-
 @dataclass(frozen=True)
 class TopKTarget:
-    """`top_k_kd` of a whole batch, chunk by chunk (see `interfaces.Target`)."""
+    """L_kd = -theta^2 sum_k q_k log p_k, chunk by chunk (Tan et al. 2019; see `interfaces.Target`).
+
+    q is the softmax of the teacher's k logits alone, p the student's softmax over the whole vocabulary, both at the
+    temperature theta > 0. With all tokens kept and theta = 1 it is Eq. 3.
+    """
 
     best: TopK
     temperature: float
@@ -103,7 +91,7 @@ class TopKCache:
     def build(
         cls, folder: Path, teachers: Sequence[nn.Module], splits: Sequence[EncodedSplit], k: int, budget: int,
         device: torch.device,
-    ) -> TopKCache:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Open the cache in `folder`; if there is none, make it first.
 
         Args:
@@ -123,10 +111,11 @@ class TopKCache:
                     np.save(_file(part, pair, k, "logits"), best_logits)
                 seal(part)
         check_seal(folder)
-        lengths = [split.trg.lengths for split in splits]
-        ids = [_open(folder, pair, k, "ids", int(x.sum())) for pair, x in enumerate(lengths)]
-        logits = [_open(folder, pair, k, "logits", int(x.sum())) for pair, x in enumerate(lengths)]
-        return cls(ids, logits, lengths)
+        ids, logits = (
+            [_open(_file(folder, pair, k, what), split.trg_tokens) for pair, split in enumerate(splits)]
+            for what in ("ids", "logits")
+        )
+        return cls(ids, logits, [split.trg.lengths for split in splits])
 
     def read(self, batch: Batch) -> TopK:
         """The predictions for the batch's target tokens by the teacher of its pair, on the batch's device."""
@@ -168,15 +157,10 @@ def _file(folder: Path, pair: int, k: int, what: str) -> Path:
     return folder / f"pair{pair}.top{k}.{what}.npy"
 
 
-def _open(folder: Path, pair: int, k: int, what: str, tokens: int) -> npt.NDArray[Any]:
-    """One file of the cache, memory-mapped, [tokens, k]."""
-    path = _file(folder, pair, k, what)
-    try:
-        values = np.asarray(np.load(path, mmap_mode="r"))
-        if values.ndim != 2 or len(values) != tokens:
-            raise ValueError(f"it has shape {values.shape} for {tokens} target tokens")
-    except (OSError, ValueError, EOFError) as error:
-        what = f"{path}: the teachers' predictions are damaged, or were made for another k or other data"
-        what = f"{what} ({reason(error)}). Delete {folder}; it is made again."
-        raise UserError(refused(path, error) or what) from None
+def _open(path: Path, tokens: int) -> npt.NDArray[Any]:
+    """One file of a cache whose seal is whole, memory-mapped, [tokens, k]."""
+    values = np.asarray(np.load(path, mmap_mode="r") if path.exists() else ())
+    if len(values) != tokens:
+        what = f"{path}: the teachers' predictions were made for another k or other data"
+        raise UserError(f"{what}. Delete {path.parent}; it is made again.")
     return values

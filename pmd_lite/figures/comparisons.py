@@ -11,10 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from pmd_lite.errors import UserError
-from pmd_lite.figures.plots import Numbers, check_names, draw_front, draw_spread, fix_limits, pair_panels
+from pmd_lite.figures.plots import check_names, draw_front, draw_spread, fix_limits
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
@@ -48,8 +47,11 @@ def frontier_many(
     `baseline` (None: no lines): systems above and to the right of it are better for both groups of languages.
     highlight: names whose marks are filled, with bold names in the key; without any, all marks are filled.
     """
-    check_names({name: (0.0, 0.0) for name in points}, [*highlight, *([] if baseline is None else [baseline])])
-    runs = {name: _runs(name, of) for name, of in points.items()}
+    check_names(points, [*highlight, *([] if baseline is None else [baseline])])
+    runs = {name: np.asarray(of, dtype=float) for name, of in points.items()}  # [seed, 2]
+    for name, of in runs.items():
+        if of.ndim != 2 or of.shape[1] != 2 or not len(of) or not np.isfinite(of).all():
+            raise UserError(f'"{name}" needs one (LRL BLEU, HRL BLEU) per seed, at least one, all of them numbers.')
     if len(runs) > MOST_POINTS:
         raise UserError(f"At most {MOST_POINTS} systems can be told apart on one plane, not {len(runs)}. Draw fewer.")
     means: dict[str, XY] = {name: (float(x), float(y)) for name, (x, y) in ((n, r.mean(0)) for n, r in runs.items())}
@@ -79,19 +81,11 @@ def frontier_many(
     return settled(fig)
 
 
-def probability_panels(curves: Mapping[str, tuple[Numbers, Mapping[str, Numbers]]], *, alt: str) -> LessonFigure:
-    """Sampling probability of each pair over training steps: one panel per system, all with the same y axis.
-
-    curves: {system: (steps, {pair: probability at each step})}.
-    """
-    return pair_panels(curves, "probability of being drawn", (0, None), alt=alt)
-
-
 def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:
     """The cost of each system by purpose: one stacked bar per system, with its total as a number at the end.
 
-    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, all in one unit. Drawn in
-    multiples of the first system's total. A purpose has the same colour in every figure.
+    costs: {system: {purpose: cost}}, purposes such as train, teacher, trial, probe and dev, in one unit, at least 0.
+    Drawn in multiples of the first system's total, which is above 0. A purpose has the same colour in every figure.
     """
     given = list(dict.fromkeys(purpose for of in costs.values() for purpose in of))
     purposes = list(dict.fromkeys([*PURPOSES, *given]))
@@ -100,14 +94,8 @@ def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFi
     if len(purposes) > len(COLOURS):
         most = len(COLOURS) - len(PURPOSES)
         raise UserError(f"A bar has room for {most} purposes beside {', '.join(PURPOSES)}; {', '.join(given)} given.")
-    for system, of in costs.items():
-        bad = [purpose for purpose, cost in of.items() if not 0 <= cost < math.inf]
-        if bad:
-            raise UserError(f'"{system}": the cost of {", ".join(bad)} is negative or not a number.')
     first = next(iter(costs))
     unit = math.fsum(costs[first].values())
-    if unit == 0:
-        raise UserError(f'The first system, "{first}", costs nothing, so no cost is a multiple of it.')
     fig, (ax,) = new_figure(alt, height=1.3 + 0.25 * len(costs))
     rows, left = np.arange(len(costs)), np.zeros(len(costs))
     for i, purpose in enumerate(purposes):
@@ -130,14 +118,6 @@ def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFi
     name_axes(ax, f"cost, in multiples of {first}")
     legend_above(fig, *ax.get_legend_handles_labels())
     return settled(fig)
-
-
-def _runs(name: str, points: Sequence[XY]) -> NDArray[np.float64]:
-    """[seed, 2] the runs of one system. Raises UserError for anything else."""
-    runs = np.asarray(points, dtype=float)
-    if runs.ndim != 2 or runs.shape[1] != 2 or not len(runs) or not np.isfinite(runs).all():
-        raise UserError(f'"{name}" needs one (LRL BLEU, HRL BLEU) per seed, at least one, all of them numbers.')
-    return runs
 
 
 def _key_beside(

@@ -228,7 +228,7 @@ def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:
             raise UserError(f'"{name}" has {len(values)} values for {len(x)} {what}s. Give one value per {what}.')
 
 
-def check_names(points: Mapping[str, XY], names: Sequence[str]) -> None:
+def check_names(points: Mapping[str, object], names: Sequence[str]) -> None:
     """Raises UserError when there is no point, or no point has one of the `names`."""
     if not points:
         raise UserError("There is no model to draw: give {name: (LRL BLEU, HRL BLEU)} with at least one entry.")

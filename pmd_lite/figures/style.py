@@ -7,6 +7,7 @@ run widget callbacks in a second thread. The same data give the same bytes, so a
 import base64
 import html
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,32 +195,27 @@ def place_labels(
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
 
-    taken = [_around(on_paper(p), 8.0) for p in points] + [_around(on_paper(p), 2.0) for p in avoid]
+    taken: list[Box] = []
+    for spots, radius in ((points, 8.0), (avoid, 2.0)):
+        taken += [(x - radius, y - radius, x + radius, y + radius) for x, y in map(on_paper, spots)]
     for name, point in zip(names, points, strict=True):
         x, y = on_paper(point)
         long = _text_width(name)
-        best: tuple[float, tuple[int, int], float, Box] | None = None
-        for gap in GAPS:
-            for right, up in SIDES:
-                left = x + right * gap + (right - 1) / 2 * long
-                low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
-                box = (left, low, left + long, low + LINE_HEIGHT)
-                outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
-                cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
-                if best is None or cost < best[0]:
-                    best = (cost, (right, up), gap, box)
-        assert best is not None
-        _, (right, up), gap, box = best
+        places: list[tuple[float, float, int, int, Box]] = []
+        for gap, (right, up) in itertools.product(GAPS, SIDES):
+            left = x + right * gap + (right - 1) / 2 * long
+            low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
+            box = (left, low, left + long, low + LINE_HEIGHT)
+            outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
+            cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
+            places.append((cost, gap, right, up, box))
+        _, gap, right, up, box = min(places, key=lambda place: place[0])  # the first of equals
         taken.append(box)
         ax.annotate(
             name, xy=(point[0], point[1]), xytext=(right * gap, up * gap), textcoords="offset points",
             ha=("right", "center", "left")[right + 1], va=("top", "center", "bottom")[up + 1],
             fontsize=SMALL_TEXT_SIZE, zorder=5, arrowprops=None if gap == GAPS[0] else LEADER,
         )  # fmt: skip
-
-
-def _around(spot: tuple[float, float], radius: float) -> Box:
-    return spot[0] - radius, spot[1] - radius, spot[0] + radius, spot[1] + radius
 
 
 def _overlap(a: Box, b: Box) -> float:

@@ -40,9 +40,9 @@ class LayerConfig:
         at_least_one(d_model=self.d_model, heads=self.heads, ffn=self.ffn)
         if self.d_model % 2 or self.d_model % self.heads:
             raise ValueError(f"d_model must be even and divisible by heads, not {self.d_model} with {self.heads} heads")
-        for name, rate in (("dropout", self.dropout), ("attention_dropout", self.attention_dropout)):
-            if not 0.0 <= rate < 1.0:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {rate}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         one_of("norm", self.norm, get_args(Norm))
         one_of("activation", self.activation, get_args(Activation))
 
@@ -58,9 +58,6 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """ValueError unless the value is an allowed one."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
-
-
-# ---------------------------------------------------------------------------------------------------- attention
 
 
 def attend(
@@ -156,9 +153,6 @@ class CrossAttention(nn.Module):
         return self.out(_merge_heads(attended).reshape(x.shape))
 
 
-# ------------------------------------------------------------------------------------------------------- layers
-
-
 class Residual(nn.Module):
     """The path around a sublayer f. pre: x + drop(f(norm(x))). post: norm(x + drop(f(x)))."""
 
@@ -224,9 +218,6 @@ class DecoderLayer(nn.Module):
         x = self.self_residual.after(x, attended)
         x = self.cross_residual.after(x, self.cross_attention(self.cross_residual.before(x), source, mask))
         return self.ffn_residual.after(x, self.feed_forward(self.ffn_residual.before(x))), keys_values
-
-
-# -------------------------------------------------------------------------------------------------- small parts
 
 
 def for_products(x: Tensor) -> Tensor:

@@ -55,9 +55,6 @@ class DecoderState:
         self.mask = self.mask.index_select(0, sentences)
 
 
-# ---------------------------------------------------------------------------------------------------- the model
-
-
 class Transformer(nn.Module):
     """Source ids and target ids in, logits over the next target token out.
 

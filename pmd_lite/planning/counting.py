@@ -6,12 +6,10 @@ measurements and decisions that the run will make, for every method of the table
 the constant ones; if this is wrong, it counts too much distillation rather than too little.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +47,7 @@ class Effort:
     sentences: float = 0.0
     multiply_adds: float = 0.0
 
-    def add(self, other: Effort, times: int = 1) -> None:
+    def add(self, other: Self, times: int = 1) -> None:
         """Add another amount to this one."""
         for name in vars(self):
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
@@ -84,13 +82,14 @@ def count(facts: Facts, row: Method, config: Config) -> Work:
     """Count all that a run of this method computes on this corpus, with test translations and auxiliary runs."""
     counter = _Counter(facts, row, config)
     counter.run()
-    counter.work.efforts["translation"].sentences = sum(facts.test_sentences) * len(row.samplers)
-    for name, helper in _helpers(facts, row, config):
-        counter.work.helpers.append(name)
-        for purpose, effort in helper.efforts.items():
+    work = counter.work
+    work.efforts["translation"].sentences = sum(facts.test_sentences) * len(row.samplers)
+    for name, method, its_facts, its_config in _helpers(facts, row, config):
+        work.helpers.append(name)
+        for purpose, effort in count(its_facts, get_method(method), its_config).efforts.items():
             if purpose != "translation":  # auxiliary runs are not scored
-                counter.work.efforts["auxiliary"].add(effort)
-    return counter.work
+                work.efforts["auxiliary"].add(effort)
+    return work
 
 
 class _Counter:
@@ -121,7 +120,7 @@ class _Counter:
         every, changed, since = train.eval_every or self.clock.epoch, True, 0
         for step in range(1, self.clock.total + 1):
             if changed:
-                plain, taught, visits = *self._update(), self._visits()
+                plain, taught, visits = self._update()
             self.clock = self.clock.at(step)
             if step == self.clock.total or step % every == 0:
                 work.evaluations += 1
@@ -143,12 +142,6 @@ class _Counter:
     def shares(self, student: int) -> Tensor:
         """[pair] shares of the micro-batches that this student draws now."""
         return drawn_shares(self.samplers[student].probabilities(), self.facts, self.config)
-
-    def _visits(self) -> Tensor:
-        """[student, pair] how often one update shows each sentence of a pair."""
-        per_batch, sizes = (torch.tensor(x, dtype=torch.float64) for x in (self.facts.per_batch, self.facts.sizes))
-        shares = torch.stack([self.shares(student) for student in range(len(self.samplers))])
-        return self.config.train.accumulate * shares * per_batch / sizes
 
     def _prepare(self) -> None:
         """What Multi-Distill's teachers compute before the first update (see `auxiliary.resources`)."""
@@ -189,16 +182,20 @@ class _Counter:
         spent += self._of(pair, tokens, 0, (looks - 1) * listeners)
         return Effort(teacher=passes * teachers * tokens, multiply_adds=spent)
 
-    def _update(self) -> tuple[Effort, Effort]:
-        """One update of all students: their training, and what their teachers compute once distillation has begun."""
+    def _update(self) -> tuple[Effort, Effort, Tensor]:
+        """One update of all students: their training, what their teachers compute once distillation has begun, and
+        [student, pair] how often it shows each sentence of a pair."""
+        batch, per_batch, sizes = (
+            torch.tensor(x, dtype=torch.float64) for x in (self.facts.batch, self.facts.per_batch, self.facts.sizes)
+        )
+        draws = self.config.train.accumulate * torch.stack([self.shares(i) for i in range(len(self.samplers))])
         plain, taught = Effort(steps=len(self.samplers)), Effort()
-        for student in range(len(self.samplers)):
-            for pair, p in enumerate(self.shares(student).tolist()):
-                tokens = self.config.train.accumulate * p * self.facts.batch[pair]
+        for student, row in enumerate((draws * batch).tolist()):
+            for pair, tokens in enumerate(row):
                 plain.add(self._training(pair, tokens))
                 if self.distiller.weight(student, pair):
                     taught.add(self._taught(student, pair, tokens, FORWARD, 1))
-        return plain, taught
+        return plain, taught, draws * per_batch / sizes
 
     def _look(self, student: int, purpose: str) -> None:
         if self.looked.get(student) != self.clock.step:
@@ -288,23 +285,14 @@ def assumed_resources(n_pairs: int, students: int, config: Config) -> Resources:
     )  # fmt: skip
 
 
-def _helpers(facts: Facts, row: Method, config: Config) -> list[tuple[str, Work]]:
-    """The auxiliary runs of a method, and what each computes (see `pmd_lite.auxiliary.wanted`)."""
+def _helpers(facts: Facts, row: Method, config: Config) -> Iterator[tuple[str, str, Facts, Config]]:
+    """(name, method, facts, configuration) of each auxiliary run (see `pmd_lite.auxiliary.wanted`)."""
     needs = needed_runs(row.samplers, row.distiller, config)
-    helpers = []
     singles = [("singles", name) for name in single_methods(config)]
     for need, method in (("plain", "tau=1"), ("auto-pmd", "auto-pmd"), *singles):
         if need in needs:
-            helpers.append((method, count(facts, get_method(method), config)))
-    if "bilingual" in needs:
-        for pair, name in enumerate(facts.pairs):
-            alone = _only(facts, pair)
-            own = bilingual_config(config, alone.batches_per_pass, facts.batches_per_pass)
-            helpers.append((name, count(alone, get_method("tau=1"), own)))
-    return helpers
-
-
-def _only(facts: Facts, pair: int) -> Facts:
-    """The facts of one pair."""
-    one: dict[str, Any] = {k: x[pair : pair + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()}
-    return Facts(**one)
+            yield method, method, facts, config
+    for i, name in enumerate(facts.pairs if "bilingual" in needs else ()):
+        values: dict[str, Any] = {k: x[i : i + 1] if isinstance(x, Sequence) else x for k, x in vars(facts).items()}
+        alone = Facts(**values)
+        yield name, "tau=1", alone, bilingual_config(config, alone.batches_per_pass, facts.batches_per_pass)

@@ -26,7 +26,7 @@ from pmd_lite.planning.counting import Work, assumed_resources, count, drawn_sha
 from pmd_lite.planning.stand_in import Facts, StandIn, described, sampled
 from pmd_lite.planning.timing import Speed, measure, parameters
 from pmd_lite.training.distributed import divided
-from pmd_lite.training.progress import describe_passes
+from pmd_lite.training.progress import describe_passes, duration
 from pmd_lite.training.snapshot import preserved_rng
 
 TRIALS = 3
@@ -93,15 +93,15 @@ class Estimate:
     def table(self) -> Table:
         """Hours of each part, speed, memory and disk."""
         said, total, work, clock = self._said(), self.total_hours, self.work, self.work.clock
-        rows = [[part, duration(hours), f"{100 * hours / total:.0f} %", said[part]]
+        rows = [[part, duration(3600 * hours), f"{100 * hours / total:.0f} %", said[part]]
                 for part, hours in self.hours.items() if hours]  # fmt: skip
         epochs, *seen = describe_passes(clock, self.facts.pairs, work.visits.tolist())
-        rows.append(["total", duration(total), "100 %", epochs])
+        rows.append(["total", duration(3600 * total), "100 %", epochs])
         if self.processes > 1:
             what = "at best: equal shares, and no time for messages"
             if self.config.train.turns != "together":
                 what += f" (each sends {amount(self.sent)} in an update)"
-            rows.append([f"with {self.processes} processes", duration(self.best_hours), "", what])
+            rows.append([f"with {self.processes} processes", duration(3600 * self.best_hours), "", what])
         rows += [["", "", "", line] for line in seen]
         rows.append(["speed", f"{self.tokens_per_second:,.0f} tokens/s", "", "target tokens of all students"])
         if self.memory is not None:
@@ -184,17 +184,13 @@ def estimate(
     check_number("processes", processes, int, 1, 1e6)
     config = divided(config, processes)
     with preserved_rng():
-        if here is None:
-            stand_in = described(sizes or {}, mean_tokens, held_out, config)
-        else:
-            stand_in = sampled(here, config, speaks)
+        stand_in = sampled(here, config, speaks) if here else described(sizes or {}, mean_tokens, held_out, config)
         if isinstance(preset_name, str) and (note := remark(preset_name, direction)):
             stand_in = replace(stand_in, guesses=(note, *stand_in.guesses))
         name = here.name if here else f"{len(sizes or ())} pairs"
         if tokens_per_second is None:  # else the run is for another machine, which may have the BLEU tokenizers
             check_scorers(stand_in.facts.pairs, config.train.tokenize)
-        planned = _estimate(name, stand_in, row, config, tokens_per_second, seconds)
-    return replace(planned, processes=processes)
+        return replace(_estimate(name, stand_in, row, config, tokens_per_second, seconds), processes=processes)
 
 
 def _estimate(
@@ -211,18 +207,14 @@ def _estimate(
     else:
         speed = Speed.known(tokens_per_second, sum(facts.dev) / sum(facts.dev_sentences), config)
     size = parameters(config, encoded.tokenizer.vocab_size)
-    memory = speed.memory and speed.memory + size * _more_states(row, config, teaches)
+    others = len(row.samplers) - 1  # measured: one student, and one teacher if there is any
+    copies = TRIALS * (issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback)
+    more = STATE * (others + copies) - FLOAT * (teaches and others > 0)
+    memory = speed.memory and speed.memory + size * more
     disk = _disk(facts, row, work, config, size, encoded.tokenizer.vocab_size)
     unscored = dict.fromkeys(missing_scorers(facts.pairs, config.train.tokenize).values()) if not speed.budget else ()
     guesses = (*stand_in.guesses, *_concluded(speed, work, row, config), *unscored)
     return Estimate(f"{row.name} on {name}", config, facts, work, speed, memory, disk, guesses)
-
-
-def _more_states(row: Method, config: Config, teaches: bool) -> int:
-    """Bytes per parameter that a run holds beside the one student and one teacher that we measured."""
-    others = len(row.samplers) - 1
-    copies = TRIALS * (issubclass(row.distiller, AutoPMD) and config.distill.resolved.rollback)
-    return STATE * (others + copies) - FLOAT * (teaches and others > 0)
 
 
 def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, vocabulary: int) -> dict[str, float]:
@@ -234,7 +226,7 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
     disk = {
         "latest checkpoint": float(latest),
         "best weights": float(students * size * FLOAT),
-        **({"last weights": float(students * size * FLOAT * config.train.keep_last)} if config.train.keep_last else {}),
+        "last weights": float(students * size * FLOAT * config.train.keep_last),
         # those of each student, and for each pair a file of sources and a file of references
         "test translations": (work.efforts["translation"].sentences + 2 * sum(facts.test_sentences)) * facts.text_bytes,
         "while saving": float(latest),
@@ -244,7 +236,7 @@ def _disk(facts: Facts, row: Method, work: Work, config: Config, size: int, voca
         tokens = facts.train_tokens + sum(facts.dev)
         sentences = sum(facts.sizes) + sum(facts.dev_sentences)
         disk["encoded corpus"] = 2 * (id_bytes * tokens + 8 * sentences)  # both sides are about equally long
-    return disk
+    return {use: size for use, size in disk.items() if size}
 
 
 def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[str]:
@@ -258,19 +250,9 @@ def _concluded(speed: Speed, work: Work, row: Method, config: Config) -> list[st
         notes.append(f"time and memory at {config.train.tokens:,} tokens a micro-batch: from {speed.budget:,} tokens")
     if len(row.samplers) > 1:
         notes.append("memory of the other students" + " and of three trial copies" * (work.searches > 0))
-    notes += ["length of the translations: taken as that of the references"] * (
-        work.efforts["translation"].sentences > 0
-    )
+    if work.efforts["translation"].sentences:
+        notes.append("length of the translations: taken as that of the references")
     return notes + ["auxiliary runs: taken to be as fast as this one"] * bool(work.helpers)
-
-
-def duration(hours: float) -> str:
-    """Hours in a readable unit."""
-    if hours < 1 / 60:
-        return f"{3600 * hours:.1f} s"
-    if hours < 1:
-        return f"{60 * hours:.1f} min"
-    return f"{hours:.1f} h" if hours < 48 else f"{hours:,.0f} h ({hours / 24:,.1f} days)"
 
 
 def amount(size: float) -> str:

@@ -1,7 +1,7 @@
 """A small corpus instead of the real one: enough to measure steps, and the lengths of sentences."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, TokenArray, encode
 from pmd_lite.errors import UserError
 
 SAMPLE = 4000
-"""At most this many sentence pairs of each pair and split are used."""
+"""At most this many training sentence pairs of each pair are used."""
 TOKENIZER_SAMPLE = 50_000
 """At most this many sentences train a tokenizer here; the run may use more."""
 ENOUGH = 50 * SAMPLE
@@ -44,7 +44,7 @@ class Facts:
     """Source tokens per target token of the training data."""
     dev_src: list[float]
     """Source tokens of the whole dev set."""
-    dev_sentences: list[float]
+    dev_sentences: list[int]
     test_sentences: list[int]
     text_bytes: float
     """Bytes of a translated sentence, mean over pairs."""
@@ -101,7 +101,7 @@ def full_vocabulary(config: TokenizerConfig, languages: int) -> int:
 
 
 def sampled(corpus: Corpus, config: Config, tokenizer: Tokenizer | None = None) -> StandIn:
-    """The stand-in of an existing corpus: up to 4,000 evenly spaced sentence pairs of every pair and split.
+    """The stand-in of an existing corpus: up to 4,000 evenly spaced training sentence pairs of every pair.
 
     tokenizer: the run's; None trains one on at most 50,000 sentences.
     """
@@ -112,19 +112,19 @@ def sampled(corpus: Corpus, config: Config, tokenizer: Tokenizer | None = None) 
         if fewer < min(config.tokenizer.max_sentences, 2 * sum(corpus.sizes)):
             speaks = WideTokenizer(speaks, full_vocabulary(config.tokenizer, len(corpus.languages)))
             guesses.append(f"tokens per sentence: from a tokenizer of {fewer:,} sentences (the run's own makes fewer)")
-    splits = ("train", "valid", "test")
-    texts: RawTexts = {pair: {name: _spaced(getattr(corpus, name)[pair]) for name in splits} for pair in corpus.pairs}
+    texts: RawTexts = {
+        pair: {"train": _spaced(corpus.train[pair]), "valid": list(corpus.valid[pair]), "test": list(corpus.test[pair])}
+        for pair in corpus.pairs
+    }
     small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True).only(corpus.pairs)
     encoded = encode_corpus(small, speaks, config.model.max_len)
-    fit = [1 - encoded.dropped.get(f"train.{pair}", 0) / len(texts[pair]["train"]) for pair in corpus.pairs]
-    held = [len(corpus.valid[pair]) / len(texts[pair]["valid"]) for pair in corpus.pairs]
-    rows = zip(corpus.sizes, fit, encoded.train, strict=True)
-    sizes = [max(len(split), round(n * share)) for n, share, split in rows]
-    references = [trg for pair in corpus.pairs for _, trg in texts[pair]["test"]]
-    facts = _facts(
-        encoded, config, sizes, held, [len(corpus.test[pair]) for pair in corpus.pairs],
-        sum(len(text.encode()) for text in references) / len(references),
-    )  # fmt: skip
+    sizes = []
+    for pair, n, split in zip(corpus.pairs, corpus.sizes, encoded.train, strict=True):
+        fit = 1 - encoded.dropped.get(f"train.{pair}", 0) / len(texts[pair]["train"])
+        sizes.append(max(len(split), round(n * fit)))
+    tested = [texts[pair]["test"] for pair in corpus.pairs]
+    text_bytes = sum(len(trg.encode()) for pair in tested for _, trg in pair) / sum(map(len, tested))
+    facts = _facts(encoded, config, sizes, list(map(len, tested)), text_bytes)
     if max(corpus.sizes) > SAMPLE:
         guesses.append(f"lengths of sentences: from {SAMPLE:,} of each pair")
     return StandIn(encoded, facts, tuple(guesses))
@@ -139,14 +139,13 @@ def described(
         sizes: training sentence pairs of each pair, such as {"fr-en": 3_000_000}.
         mean_tokens: tokens of a sentence, source or target, sentence end and tags included.
         held_out: sentence pairs of every dev set and of every test set.
-        sample: at most this many sentence pairs of each pair and split are made.
+        sample: at most this many training sentence pairs of each pair are made.
     Raises: UserError for impossible sizes, lengths or names.
     """
-    least = SPECIALS  # a tag, a piece and the sentence end need three
     if not sizes or any(type(n) is not int or n < 1 for n in sizes.values()) or held_out < 1:
         raise UserError("sizes and held_out: give whole numbers above 0, such as sizes={'fr-en': 3_000_000}")
-    if not least <= mean_tokens <= config.model.max_len:
-        raise UserError(f"mean_tokens={mean_tokens}: must be between {least} and max_len={config.model.max_len}")
+    if not 3 <= mean_tokens <= config.model.max_len:  # a tag, a piece and the sentence end
+        raise UserError(f"mean_tokens={mean_tokens}: must be between 3 and max_len={config.model.max_len}")
     if wrong := [pair for pair in sizes if len(pair.split("-")) != 2 or not all(pair.split("-"))]:
         raise UserError(f"{wrong[0]!r} is not a pair of languages: write it as fr-en")
     languages = {language for pair in sizes for language in pair.split("-")}
@@ -163,25 +162,20 @@ def described(
         return EncodedSplit(*(TokenArray.join([side]) for side in zip(ids, whole, strict=True)))
 
     train = tuple(split(min(n, sample)) for n in sizes.values())
-    valid = tuple(split(min(held_out, sample)) for _ in sizes)
+    valid = tuple(split(held_out) for _ in sizes)
     encoded = EncodedCorpus(tokenizer, tuple(sizes), train, valid, {})
-    held = [max(1.0, held_out / sample)] * len(sizes)
-    facts = _facts(encoded, config, list(sizes.values()), held, [held_out] * len(sizes), TEXT_BYTES * mean_tokens)
+    facts = _facts(encoded, config, list(sizes.values()), [held_out] * len(sizes), TEXT_BYTES * mean_tokens)
     guess = f"sentences: random ids, {mean_tokens:g} tokens on average, because the corpus is not here"
     return StandIn(encoded, facts, (guess,))
 
 
-def _facts(
-    encoded: EncodedCorpus, config: Config, sizes: list[int], held: Sequence[float], tested: list[int], text: float
-) -> Facts:
-    """held: how many times larger each real dev set is than the one in `encoded`."""
-    train, dev = encoded.train, list(zip(encoded.valid, held, strict=True))
+def _facts(encoded: EncodedCorpus, config: Config, sizes: list[int], tested: list[int], text_bytes: float) -> Facts:
+    train, dev = encoded.train, encoded.valid
     return Facts(
         encoded.pairs, sizes, [split.trg_tokens / len(split) for split in train],
         [mean_per_batch(split, size, config.train.tokens) for split, size in zip(train, sizes, strict=True)],
-        [split.trg_tokens * times for split, times in dev], [split.src_tokens / split.trg_tokens for split in train],
-        [split.src_tokens * times for split, times in dev], [len(split) * times for split, times in dev],
-        tested, text, encoded.tokenizer.vocab_size,
+        [split.trg_tokens for split in dev], [split.src_tokens / split.trg_tokens for split in train],
+        [split.src_tokens for split in dev], list(map(len, dev)), tested, text_bytes, encoded.tokenizer.vocab_size,
     )  # fmt: skip
 
 

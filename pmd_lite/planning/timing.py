@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import statistics
 import sys
@@ -14,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pmd_lite.config import Config
-from pmd_lite.data.batching import Batch, PairStream
+from pmd_lite.data.batching import Batch, PairStream, collate
 from pmd_lite.data.tokenizer import BOS, EOS, PAD, UNK
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.distillation.mutual import BiPMD
@@ -54,9 +54,8 @@ class Speed:
 
     def seconds(self, effort: Effort) -> float:
         """Seconds for an amount of computing."""
-        of = (effort.forward, effort.teacher, effort.backward, effort.steps, effort.sentences)
-        return sum(a * b for a, b in zip(of, (self.forward, self.teacher, self.backward, self.step, self.sentence),
-                                         strict=True))  # fmt: skip
+        passes = self.forward * effort.forward + self.teacher * effort.teacher + self.backward * effort.backward
+        return passes + self.step * effort.steps + self.sentence * effort.sentences
 
     @classmethod
     def known(cls, tokens_per_second: float, sentence_tokens: float, config: Config) -> Speed:
@@ -80,12 +79,9 @@ def measure(encoded: EncodedCorpus, shares: Tensor, config: Config, teaches: boo
     """
     device = pick_device(config.train.device, config.train.precision)
     with preserved_rng():
-        try:
-            bench = _Bench(encoded, shares, config, teaches, device, seconds)
-            with bench.learner.precision.active():
-                return bench.run()
-        finally:
-            gc.collect()
+        bench = _Bench(encoded, shares, config, teaches, device, seconds)
+        with bench.learner.precision.active():
+            return bench.run()
 
 
 class _Bench:
@@ -99,33 +95,27 @@ class _Bench:
         peers = [self.learner.model, copy.deepcopy(self.learner.model)] if teaches else [self.learner.model]
         self.distiller, self.teaches = BiPMD(peers, len(encoded.pairs), config.distill), teaches
         self.until = time.perf_counter() + seconds
-        self.peaks: dict[int, float] = {}
 
     def run(self) -> Speed:
-        budget = min(LEAST_BUDGET, self.config.train.tokens)
-        resting = 0.0
+        whole, resting = self.config.train.tokens, 0.0
+        budget = min(LEAST_BUDGET, whole)
         while True:
             batches = self._batches(budget)
-            started = time.perf_counter()
             with peak_memory(self.device) as peak:
-                self._micro(batches[0], self.teaches)
-                self.learner.finish()
-            resting = resting or memory_now(self.device)
-            self.peaks[budget] = peak()
-            took = time.perf_counter() - started
+                took = self._timed(self._micro, batches[0], self.teaches) + self._timed(self.learner.finish)
+            resting, memory = resting or memory_now(self.device), peak()
             # Twice the budget, with a warm-up and three rounds, must fit into the time that is left.
-            if budget == self.config.train.tokens or took * 2 * 2 * (ROUNDS[0] + 1) > self._left:
+            if budget == whole or took * 2 * 2 * (ROUNDS[0] + 1) > self._left:
                 break
-            budget = min(2 * budget, self.config.train.tokens)
+            budget = min(2 * budget, whole)
         rounds: list[tuple[float, float, float, float]] = []
         while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and self._left > 3 * took):
             rounds.append(self._round(batches[len(rounds) % len(batches)]))
         forward, backward, teacher, step = (statistics.median(column) for column in zip(*rounds, strict=True))
         # Only what exceeds the memory between steps grows with the budget.
-        grown = max(0.0, self.peaks[budget] - resting) * (self.config.train.tokens / budget - 1)
-        memory = self.peaks[budget] + grown if all(self.peaks.values()) else None
-        extra = max(0.0, teacher - backward)
-        return Speed(forward, extra, backward, step, self._sentence(), budget, describe(self.device), memory)
+        memory += max(0.0, memory - resting) * (whole / budget - 1)
+        extra, sentence = max(0.0, teacher - backward), self._sentence()
+        return Speed(forward, extra, backward, step, sentence, budget, describe(self.device), memory or None)
 
     @property
     def _left(self) -> float:
@@ -139,10 +129,10 @@ class _Bench:
 
     def _round(self, batch: Batch) -> tuple[float, float, float, float]:
         """Seconds per target token of a dev pass, a plain and a distilled micro-batch; seconds of an optimiser step."""
-        forward = self._timed(lambda: dev_losses(self.learner, [batch], len(self.encoded.pairs)))
-        plain = self._timed(lambda: self._micro(batch, False))
+        forward = self._timed(dev_losses, self.learner, [batch], len(self.encoded.pairs))
+        plain = self._timed(self._micro, batch, False)
         step = self._timed(self.learner.finish)
-        taught = self._timed(lambda: self._micro(batch, True)) if self.teaches else plain
+        taught = self._timed(self._micro, batch, True) if self.teaches else plain
         return forward / batch.tokens, plain / batch.tokens, taught / batch.tokens, step
 
     def _micro(self, batch: Batch, taught: bool) -> None:
@@ -153,31 +143,26 @@ class _Bench:
                 target = self.distiller.target(0, batch, dropout=False)
         self.learner.accumulate(batch, 0.5 * taught, target, self.distiller, batch.tokens, 0)
 
-    def _timed(self, work: Callable[[], object]) -> float:
+    def _timed(self, work: Callable[..., object], *arguments: object, **options: object) -> float:
         synchronize(self.device)
         started = time.perf_counter()
-        work()
+        work(*arguments, **options)
         synchronize(self.device)
         return time.perf_counter() - started
 
     def _sentence(self) -> float:
         """Seconds per sentence to translate in batches, with translations as long as the references."""
-        train, split = self.config.train, max(self.encoded.valid, key=len)
-        pair = self.encoded.pairs[self.encoded.valid.index(split)]
-        tokenizer = self.encoded.tokenizer
+        train, tokenizer = self.config.train, self.encoded.tokenizer
+        pair, split = max(zip(self.encoded.pairs, self.encoded.valid, strict=True), key=lambda one: len(one[1]))
         prefix, banned = tokenizer.prefix(pair), [UNK, *tokenizer.tags.values()]
         longest = max(1, min(round(split.trg_tokens / len(split)), self.config.model.max_len - 1 - len(prefix)))
         most = min(len(split), max(1, 6 * train.tokens // longest))
         count, best = min(4, most), float("inf")
         while True:
-            rows = [split.src[i].tolist() for i in range(count)]
-            width = max(map(len, rows))
-            src = torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], device=self.device)
+            src = collate(split, np.arange(count), 0).src.to(self.device)
             took = self._timed(
-                lambda src=src: translate_batch(  # type: ignore[misc]
-                    self.learner.model, src, beam=train.beam, max_len=longest, bos=BOS, eos=EOS, pad=PAD,
-                    prefix=prefix, banned=banned,
-                )
+                translate_batch, self.learner.model, src, beam=train.beam, max_len=longest, bos=BOS, eos=EOS, pad=PAD,
+                prefix=prefix, banned=banned,
             )  # fmt: skip
             best = min(best, took / count)
             if count == most or 2 * took > max(self._left, 0.5):

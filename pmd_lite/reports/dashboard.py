@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets as ipw
-from matplotlib.axes import Axes
 
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import (
@@ -29,6 +28,7 @@ from pmd_lite.figures.style import (
     settled,
 )
 from pmd_lite.run import Run
+from pmd_lite.training.progress import duration, in_notebook
 
 Lines = Sequence[Mapping[str, Any]]
 ROW = 2.1  # inches
@@ -39,8 +39,7 @@ class Standing:
     """How far a run is. Rates are those of the last stretch between two evaluations."""
 
     step: int
-    total: int | None
-    """None: an older version did not record it."""
+    total: int
     seconds: float
     tokens_per_second: float
     steps_per_second: float
@@ -50,23 +49,20 @@ class Standing:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace of the last stretch; None when the pace or the length of the run is not known."""
+        """At the pace of the last stretch; None when this took no time."""
         if self.finished:
             return 0.0
-        if self.total is None or not self.steps_per_second > 0:
-            return None
-        return (self.total - self.step) / self.steps_per_second
+        return (self.total - self.step) / self.steps_per_second if self.steps_per_second > 0 else None
 
     def words(self, times: bool = True) -> str:
         """One line, with or without durations and speed."""
-        of = f" of {self.total:,} ({100 * self.step / self.total:.0f} %)" if self.total else ""
-        parts = [f"step {self.step:,}{of}"]
+        parts = [f"step {self.step:,} of {self.total:,} ({100 * self.step / self.total:.0f} %)"]
         if self.finished:
-            parts.append(f"finished after {clock(self.seconds)}" if times else "finished")
+            parts.append(f"finished after {duration(self.seconds)}" if times else "finished")
         elif times:
             parts.append(f"{self.tokens_per_second:,.0f} target tokens/s")
             if self.seconds_left is not None:
-                parts.append(f"{clock(self.seconds_left)} left")
+                parts.append(f"{duration(self.seconds_left)} left")
         if self.skipped:
             parts.append(f"{self.skipped:,} updates skipped by overflow")
         return ", ".join(parts)
@@ -77,14 +73,12 @@ def standing(run: Run) -> Standing:
     lines = run.lines("eval")
     if not lines:
         raise UserError(f"{run.path} has not been evaluated yet: there is nothing to draw before its first evaluation.")
-    steps = [0, *(line["step"] for line in lines if line["student"] == 0)]
     seconds = {0: 0.0, **{line["step"]: float(line["seconds"]) for line in lines}}
-    (before, step), last = steps[-2:], lines[-1]
+    before, step = list(seconds)[-2:]
     elapsed = seconds[step] - seconds[before]
     skipped = {line["student"]: int(line["overflow_skips"]) for line in lines}  # the last line of each student stays
-    total = last.get("total") or (run.config.train.steps if not run.config.train.epochs else None)
     pace = (step - before) / elapsed if elapsed > 0 else math.nan
-    rate = throughput(lines)[1][-1]
+    rate, total = throughput(lines)[1][-1], lines[-1]["total"]
     return Standing(step, total, seconds[step], rate, pace, sum(skipped.values()), run.dir.finished)
 
 
@@ -127,8 +121,10 @@ def dashboard(run_dir: str | Path | Run, times: bool = True) -> LessonFigure:
     for field, name in fields.items():
         for label, of in students.items():
             ax = next(rest)
-            curves = {pair: [line[field][i] for line in of] for i, pair in enumerate(run.pairs)}
-            _draw(ax, [line["step"] for line in of], curves, f"{name}, {_short(label)}")
+            for i, pair in enumerate(run.pairs):
+                ax.plot([line["step"] for line in of], [line[field][i] for line in of], label=pair,
+                        **series_style(i, len(of)))  # fmt: skip
+            name_axes(ax, title=f"{name}, {_short(label)}")
             if field != "dev_loss":
                 ax.set_ylim(*((-0.03, 1.03) if field == "alpha" else (0, None)))
     if times:
@@ -157,22 +153,15 @@ def _short(label: str) -> str:
     return label.split(" ", 1)[1] if " model_" in label else label
 
 
-def _draw(ax: Axes, steps: Sequence[int], curves: Mapping[str, Sequence[float]], title: str) -> None:
-    for i, (name, values) in enumerate(curves.items()):
-        ax.plot(steps, values, label=name, **series_style(i, len(steps)))
-    name_axes(ax, title=title)
-
-
 def live(run_dir: Path) -> Callable[[], None] | None:
     """Make room for the dashboard below the cell that runs now; each call of the function returned redraws it there.
 
     None outside notebooks. Drawing happens in the thread that calls, so never while training computes.
     """
-    from IPython import get_ipython
+    if not in_notebook():
+        return None
     from IPython.display import display
 
-    if not hasattr(get_ipython(), "kernel"):
-        return None
     waiting = {"text/plain": f"{run_dir}: waiting for the first evaluation"}
     handle = display(waiting, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
@@ -211,12 +200,11 @@ def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
     async def follow() -> None:
         while not stop.disabled:
             await asyncio.sleep(every)
-            redraw()
-        if stop.description != "Finished":
-            stop.description = "Stopped"
+            if not stop.disabled:
+                redraw()
 
     def on_stop(_: object) -> None:
-        stop.disabled = True
+        stop.disabled, stop.description = True, "Stopped"
 
     redraw()
     stop.on_click(on_stop)
@@ -227,14 +215,3 @@ def watch(run_dir: str | Path, every: float = 5.0) -> ipw.VBox:
     except RuntimeError:
         stop.disabled = True
     return box
-
-
-def clock(seconds: float) -> str:
-    """ "3 h 20 min", "4 min" or "12 s"."""
-    minutes = round(seconds / 60)
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    hours, rest = divmod(minutes, 60)
-    if hours >= 48:
-        return f"{hours / 24:.1f} days"
-    return f"{hours} h {rest:02d} min" if hours else f"{minutes} min"

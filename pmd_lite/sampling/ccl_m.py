@@ -7,13 +7,12 @@ whose relatives never become good enough are ours.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.planned import shares_within
@@ -51,9 +50,7 @@ def relatives_competence(
     """How well the model has learnt the high-resource pairs that each pair resembles.
 
     Args:
-        competence: c, [pair].
-        similarity: [pair, pair].
-        high: indices of the high-resource pairs.
+        competence: c, [pair]. similarity: [pair, pair]. high: indices of the high-resource pairs.
         rule: max: c of the most similar one (the first in `high` on a tie). avg: mean of c weighted by similarity; the
             plain mean for a pair that resembles none of them (ours).
     Returns: [pair].
@@ -73,18 +70,13 @@ class CCLMSampler(BaseSampler):
     """
 
     by_total = "how long pairs wait in ccl-m"
+    saved = ("p", "active")
 
     def __init__(self, sizes: Sequence[int], bilingual_loss: Tensor, similarity: Tensor, config: SamplingConfig):
         """sizes: training sentence pairs per pair; bilingual_loss: H*, [pair] nats per token; similarity: [pair, pair].
 
-        H* is the dev loss of each pair's bilingual model, or 0 when there are no such models. Raises UserError when H*
-        or the similarities belong to another number of pairs.
+        H* is the dev loss of each pair's bilingual model, or 0 when there are no such models.
         """
-        n = len(sizes)
-        if bilingual_loss.shape != (n,) or similarity.shape != (n, n):
-            raise UserError(f"ccl-m trains {n} pairs, but its bilingual losses have the shape "
-                            f"{list(bilingual_loss.shape)} and its similarities {list(similarity.shape)}; take both "
-                            "from the same corpus")  # fmt: skip
         self._high = larger_half(sizes)
         super().__init__(shares_within(sizes, self._high))
         self.config = config
@@ -112,11 +104,3 @@ class CCLMSampler(BaseSampler):
         self._p = torch.softmax((losses - self._bilingual).masked_fill(~self._active, -math.inf), dim=0)
         return [{"event": "ccl-m", "step": clock.step, "student": student, "competence": c.tolist(),
                  "active": self._active.tolist()}]  # fmt: skip
-
-    def state_dict(self) -> dict[str, Any]:
-        """The probabilities, and which pairs are active."""
-        return {"p": self._p.clone(), "active": self._active.clone()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self._p, self._active = state["p"].clone(), state["active"].clone()

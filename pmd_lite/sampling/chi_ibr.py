@@ -6,13 +6,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
 
@@ -73,14 +71,10 @@ class ChiIBRSampler(BaseSampler):
     of the epoch.
     """
 
-    def __init__(self, sizes: Sequence[int], baselines: Tensor, config: SamplingConfig):
-        """sizes: training sentence pairs per pair; baselines: b, [pair] label-smoothed nats per token of a tau = 1 run.
+    saved = ("p", "losses", "running", "counts")
 
-        Raises UserError when the baselines belong to another number of pairs.
-        """
-        if baselines.shape != (len(sizes),):
-            raise UserError(f"chi-ibr trains {len(sizes)} pairs, but its baseline losses have the shape "
-                            f"{list(baselines.shape)}; take them from a run on the same corpus")  # fmt: skip
+    def __init__(self, sizes: Sequence[int], baselines: Tensor, config: SamplingConfig):
+        """sizes: [pair] training sentence pairs; baselines: b, [pair] label-smoothed nats per token of a tau=1 run."""
         super().__init__(temperature_probabilities(sizes, 1.0))
         self.config = config
         self._data = self._p.clone()
@@ -131,16 +125,3 @@ class ChiIBRSampler(BaseSampler):
                 self._losses[pair] = mean / (1 - (1 - self.config.chi_ema) ** count)
         self._running.zero_()
         self._counts.zero_()
-
-    def state_dict(self) -> dict[str, Any]:
-        """q, the last known losses, and this epoch's running means."""
-        return {
-            "p": self._p.clone(), "losses": self._losses.clone(),
-            "running": self._running.detach().cpu().clone(), "counts": self._counts.detach().cpu().clone(),
-        }  # fmt: skip
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        self._p, self._losses = state["p"].clone(), state["losses"].clone()
-        self._running = state["running"].clone()
-        self._counts = torch.as_tensor(state["counts"], dtype=torch.float32).clone()  # older checkpoints hold a list

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import larger_half
 from pmd_lite.interfaces import Clock, Events, Probe
 from pmd_lite.sampling.temperature import BaseSampler, temperature_probabilities
@@ -26,15 +25,10 @@ def scheduled_tau(progress: float, start: float, end: float, shape: Literal["lin
 
     Args:
         progress: fraction of training done; values outside [0, 1] are clipped.
-        start: temperature at progress 0, positive; may be `math.inf`.
-        end: temperature at progress 1, positive; may be `math.inf`.
+        start, end: temperatures at progress 0 and 1, positive; either may be `math.inf`.
         shape: linear, or cosine: slow at both ends, and equal to linear in the middle.
     Returns: tau, monotone in progress; exactly `start` and `end` at the two ends.
-    Raises: UserError for a temperature that is not positive.
     """
-    if not start > 0 or not end > 0:
-        raise UserError(f"a temperature that changes from {start} to {end}: both must be positive "
-                        "(options cooldown_from and cooldown_to)")  # fmt: skip
     if progress <= 0:
         return start
     if progress >= 1:
@@ -58,7 +52,7 @@ class CooldownSampler(BaseSampler):
     by_total = "the temperature of cooldown"
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
-        """sizes: training sentence pairs per language pair, each >= 1. Raises UserError for sizes below 1."""
+        """sizes: [pair] training sentence pairs. Raises UserError for sizes below 1."""
         super().__init__(temperature_probabilities(sizes, config.cooldown_from))
         self.sizes, self.config = list(sizes), config
 
@@ -84,10 +78,7 @@ class OrderMattersSampler(BaseSampler):
     by_total = "the switch of order-matters"
 
     def __init__(self, sizes: Sequence[int], tau: float, config: SamplingConfig):
-        """sizes: training sentence pairs per language pair, each >= 1; tau: temperature of the second phase, > 0.
-
-        Raises UserError for a size below 1 or a temperature that is not positive.
-        """
+        """sizes: [pair] training sentence pairs; tau: of the second phase. Raises UserError for sizes below 1."""
         self._all = temperature_probabilities(sizes, tau)
         super().__init__(self._all if config.switch_at == 0 else shares_within(sizes, larger_half(sizes)))
         self.switch_at = config.switch_at

@@ -40,7 +40,7 @@ class ScorerSampler(BaseSampler):
     """
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
-        """sizes: [pair] training sentence pairs. Raises UserError as `temperature_probabilities` does."""
+        """sizes: [pair] training sentence pairs. Raises UserError for sizes below 1."""
         start = temperature_probabilities(sizes, config.scorer_tau)
         # At a very small temperature a share may underflow to 0; the clamp keeps its logit finite.
         self.psi = start.clamp_min(torch.finfo(torch.float64).tiny).log().requires_grad_()
@@ -78,10 +78,7 @@ class ScorerSampler(BaseSampler):
         return {"psi": self.psi.detach().clone(), "adam": copy.deepcopy(self.adam.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`. Raises UserError when the state belongs to another number of pairs."""
-        if state["psi"].shape != self.psi.shape:
-            raise UserError(f"the checkpoint's scorer knows {len(state['psi'])} pairs, this run has {len(self.psi)}: "
-                            "resume with the data it was trained on")  # fmt: skip
+        """Inverse of `state_dict`."""
         with torch.no_grad():
             self.psi.copy_(state["psi"])  # in place: Adam holds this tensor
         self.adam.load_state_dict(copy.deepcopy(state["adam"]))  # a copy, because Adam would keep the caller's tensors
@@ -105,7 +102,6 @@ class MultiUATSampler(ScorerSampler):
     """MultiUAT: a pair's reward is the model's uncertainty about its dev sentences."""
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
-        """As ScorerSampler; the measure is `config.uncertainty`."""
         super().__init__(sizes, config)
         self.measure = choose_measure(config.uncertainty, config.official_sign)
 

@@ -32,6 +32,8 @@ class BaseSampler:
     """A Sampler that keeps the probabilities it was given, until a subclass changes `_p`."""
 
     by_total: str = ""
+    saved: tuple[str, ...] = ("p",)
+    """Names of the tensors that a checkpoint holds. The attribute of "p" is `_p`."""
 
     def __init__(self, probabilities: Tensor):
         """probabilities: [pair], float64, sums to 1."""
@@ -53,12 +55,13 @@ class BaseSampler:
         return []
 
     def state_dict(self) -> dict[str, Any]:
-        """The probabilities."""
-        return {"p": self._p.clone()}
+        """Copies of the tensors that `saved` names, on the CPU."""
+        return {name: getattr(self, f"_{name}").cpu().clone() for name in self.saved}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
-        self._p = state["p"].clone()
+        for name in self.saved:
+            setattr(self, f"_{name}", state[name].clone())
 
 
 class TemperatureSampler(BaseSampler):

@@ -22,11 +22,8 @@ def unimax_probabilities(sizes: Sequence[int], budget: float, cap: float) -> Ten
         budget: B, sentences that the whole training will see, positive and finite.
         cap: E, the largest number of passes over a pair's data, positive; `math.inf` gives the uniform distribution.
     Returns: [pair], float64, sums to 1.
-    Raises: UserError for a budget or cap out of range, or a size below 1.
+    Raises: UserError for a size below 1.
     """
-    if not 0 < budget < math.inf or not cap > 0:
-        raise UserError(f"UniMax with a budget of {budget} sentences and at most {cap} passes: make both positive and "
-                        "the budget finite (options unimax_budget and unimax_cap)")  # fmt: skip
     if len(sizes) == 0 or min(sizes) < 1:
         raise UserError(f"sizes {list(sizes)}: every pair needs at least one training sentence")
     level, remaining = math.inf, budget
@@ -47,5 +44,5 @@ class UniMaxSampler(BaseSampler):
     """
 
     def __init__(self, sizes: Sequence[int], config: SamplingConfig):
-        """sizes: training sentence pairs per language pair. Raises UserError as `unimax_probabilities` does."""
+        """sizes: [pair] training sentence pairs. Raises UserError for sizes below 1."""
         super().__init__(unimax_probabilities(sizes, config.unimax_budget * sum(sizes), config.unimax_cap))

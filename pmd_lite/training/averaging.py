@@ -46,15 +46,13 @@ def average(run: str | Path, out: str | Path, last: int) -> Path:
     with new_directory(out) as part:
         write_json(part / "config.json", rundir.config)
         Tokenizer.load(rundir.path / "tokenizer").save(part / "tokenizer")
-        (part / "checkpoint" / "best").mkdir(parents=True)
+        made = RunDir(part)
         for student, of in enumerate(files):
             mean: dict[str, Tensor] = {}
             for file in of[-last:]:
                 for name, weight in rundir.load_weights(student, file).items():
                     mean[name] = mean.get(name, 0) + weight.double() / last
-            weights = {name: weight.float() for name, weight in mean.items()}
-            to = part / "checkpoint" / "best" / f"model_{student + 1}.safetensors"
-            save_weights(weights, to, **rundir.about(student, summary["step"]))
+            made.save_best(student, {name: weight.float() for name, weight in mean.items()}, summary["step"])
         steps = ", ".join(str(int(file.stem.rpartition("-")[2])) for file in files[0][-last:])
-        RunDir(part).finish({**summary, "reason": f"mean of the weights after updates {steps}"})
+        made.finish({**summary, "reason": f"mean of the weights after updates {steps}"})
     return out

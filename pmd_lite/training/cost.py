@@ -88,11 +88,3 @@ class Cost:
         """
         times = passes if projections is None else projections
         self.multiply_adds[purpose] += int(per_token(model).multiply_adds(size.src_tokens, size.tokens, passes, times))
-
-    def state_dict(self) -> dict[str, int]:
-        """The counts."""
-        return dict(self.multiply_adds)
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Inverse of `state_dict`."""
-        self.multiply_adds = dict(state)

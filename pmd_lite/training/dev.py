@@ -41,12 +41,7 @@ def kept_by(losses: Sequence[Sequence[float]] | Tensor, tokens: Sequence[float],
 
 def kept_line(lines: Sequence[Mapping[str, Any]], rule: Best) -> Mapping[str, Any]:
     """The evaluation, among the metrics lines of one student, whose weights were kept by this rule."""
-
-    def value(line: Mapping[str, Any]) -> float:
-        by: Best = rule if "dev_tokens" in line else "mean"  # an older run had no choice
-        return kept_by([line["dev_loss"], line["dev_smoothed"]], line.get("dev_tokens", ()), by)
-
-    return min(lines, key=value)
+    return min(lines, key=lambda line: kept_by([line["dev_loss"], line["dev_smoothed"]], line["dev_tokens"], rule))
 
 
 def dev_losses(
@@ -61,9 +56,9 @@ def dev_losses(
         `errors`, row 2 is the share of tokens whose guess is wrong, 1 - accuracy.
     It makes no gradient and draws no random number; the model keeps its mode.
     """
-    model = learner.model
-    sums = torch.zeros(2 + errors, n_pairs, dtype=torch.float32 if learner.device.type == "mps" else torch.float64)
-    sums = sums.to(learner.device)
+    model, device = learner.model, learner.device
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    sums = torch.zeros(2 + errors, n_pairs, dtype=dtype, device=device)
     tokens = torch.zeros(n_pairs, dtype=torch.float64)
     with in_mode(model, False), torch.inference_mode(), learner.autocast():
         for i in group.mine(len(batches)):

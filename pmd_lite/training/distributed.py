@@ -73,7 +73,7 @@ class Group:
             return flag
         votes = torch.tensor([int(flag)])
         dist.all_reduce(votes, op=dist.ReduceOp.MAX, group=self.control)
-        return bool(votes.item())
+        return bool(votes)
 
     def spread(self, rank: int, tensors: Sequence[Tensor]) -> None:
         """Copy these tensors from one rank to all ranks, in place and in one message."""
@@ -118,8 +118,8 @@ class Group:
                 raise
             self.store.set(f"waited {self.rank}", "")  # so does every rank that still runs
             time.sleep(_TO_REPORT)
-            silent = [str(rank) for rank in range(self.size) if not self.store.check([f"waited {rank}"])]
-            whom = f"process {', '.join(silent)}" if silent else "the others"
+            silent = ", ".join(str(rank) for rank in range(self.size) if not self.store.check([f"waited {rank}"]))
+            whom = f"process {silent}" if silent else "the others"
             raise Lost(f"process {self.rank} of {self.size} had no answer from {whom} in {doing()} ({reason(error)}). "
                        "See what they printed last, and whether the network holds. Then start all processes again: the "
                        "run continues from its last checkpoint") from None  # fmt: skip
@@ -151,7 +151,7 @@ def place_among_ranks() -> tuple[int, int, int]:
     said = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     if not said.keys() & {"RANK", "WORLD_SIZE"}:
         return 0, 1, 0
-    numbers = [said.get(name, "0" if name == "LOCAL_RANK" else "") for name in _VARIABLES[:4]]
+    numbers = ({"LOCAL_RANK": "0", **said}.get(name, "") for name in _VARIABLES[:4])
     rank, size, local, port = (int(text) if text.isdecimal() else -1 for text in numbers)
     if not 0 <= rank < size or local < 0 or (size > 1 and not (0 < port < 65536 and said.get("MASTER_ADDR"))):
         values = ", ".join(f"{name}={value}" for name, value in said.items())
@@ -187,9 +187,8 @@ def joined(device: str = "auto") -> Iterator[Group]:
             else:
                 store, _, _ = next(rendezvous("env://", rank, size, timeout=_TO_MEET))
             # NCCL would end the process without a word, so Python's own group is the first to lose patience.
-            patience = 2 * _TO_ANSWER if cuda else _TO_ANSWER
             dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size,
-                                    timeout=patience)  # fmt: skip
+                                    timeout=2 * _TO_ANSWER if cuda else _TO_ANSWER)  # fmt: skip
         control = dist.new_group(backend="gloo", timeout=_TO_ANSWER)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the {size} processes of this run cannot connect to each other ({reason(error)}). Check "
@@ -216,11 +215,11 @@ def divided(config: Config, processes: int) -> Config:
     train = config.train
     if train.turns == "together" or processes <= train.accumulate:
         return config
-    tokens = train.tokens * train.accumulate // processes
-    if tokens < LEAST_TOKENS:
+    whole = train.tokens * train.accumulate
+    if (tokens := whole // processes) < LEAST_TOKENS:
         raise UserError(f"{processes} processes for an update of {train.accumulate} x {train.tokens:,} tokens: "
-                        f"{tokens} for each process are too few. Start at most "
-                        f"{train.tokens * train.accumulate // LEAST_TOKENS}, or raise tokens")  # fmt: skip
+                        f"{tokens} for each process are too few. Start at most {whole // LEAST_TOKENS}, or raise "
+                        "tokens")  # fmt: skip
     return dataclasses.replace(config, train=dataclasses.replace(train, tokens=tokens, accumulate=processes))
 
 

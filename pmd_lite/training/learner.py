@@ -5,14 +5,12 @@ alone, because the generator is seeded before every forward pass. So a student's
 beside it, the three trials of a search see the same dropout, and a resumed run continues to the same bits.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -83,11 +81,8 @@ class Learner:
         With L2 in the gradient instead, Adam would divide the decay by the gradient's size. Losses are means over
         thousands of tokens, so gradients are small, and the model would learn from little but the decay.
         """
-        o = self.config.optim
-        return AdamW(
-            self.model.parameters(), lr=o.lr, betas=o.betas, eps=o.eps, weight_decay=o.weight_decay,
-            fused=self.device.type in ("cpu", "cuda"),
-        )  # fmt: skip
+        o, fused = self.config.optim, self.device.type in ("cpu", "cuda")
+        return AdamW(self.model.parameters(), o.lr, o.betas, o.eps, o.weight_decay, fused=fused)
 
     def use(self, precision: Precision) -> None:
         """Compute in this precision from now on."""
@@ -125,7 +120,7 @@ class Learner:
             last: whether it is this rank's last one in this update.
         Returns: [3] sums of L_ce, L_kd and plain NLL over this batch, in nats, on the device, without gradient.
         """
-        mix = Mix()  # L_ce alone
+        mix, smoothing = Mix(), self.config.optim.label_smoothing  # at first L_ce alone
         if alpha != 0:
             if target is None or distiller is None:
                 raise ValueError(f"alpha={alpha} needs a target and a distiller")
@@ -134,9 +129,7 @@ class Learner:
         seed_torch(derive_seed(self.seed, Stream.DROPOUT, self.updates, micro, salt))
         with self.autocast():
             hidden = token_states(self.model, batch.src, batch.trg_in, batch.keep)
-            loss, sums = projected_loss(
-                hidden, output_of(self.model), batch.gold, self.config.optim.label_smoothing, mix
-            )
+            loss, sums = projected_loss(hidden, output_of(self.model), batch.gold, smoothing, mix)
         with self.gradients.last_pass(last):
             self.scaler.scale(loss / tokens).backward()
         return sums
@@ -175,7 +168,7 @@ class Learner:
         done = next((int(s["step"].item()) for s in self.optimizer.state.values()), 0)
         return max(0, self.updates - done)
 
-    def copy(self) -> Learner:
+    def copy(self) -> Self:
         """An independent twin: Alg. 2's theta' <- theta, with its Adam moments, scaler and counter."""
         twin = copy.copy(self)
         twin.model = copy.deepcopy(self.model)  # a copy has no compiled code
@@ -183,15 +176,14 @@ class Learner:
             twin._compile()
         twin.optimizer = twin._new_optimizer()
         twin.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
-        twin.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaler.is_enabled())
+        twin.use(self.precision)
         twin.scaler.load_state_dict(self.scaler.state_dict())
         return twin
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the weights, which have a file of their own."""
-        return {
-            "optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "updates": self.updates,
-        }  # fmt: skip
+        optimizer, scaler = self.optimizer.state_dict(), self.scaler.state_dict()
+        return {"optimizer": optimizer, "scaler": scaler, "updates": self.updates}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Moments come from the state; settings such as betas come from the configuration."""

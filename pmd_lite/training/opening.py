@@ -20,7 +20,7 @@ from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.disk import content, write_json
 from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
-from pmd_lite.training.rundir import FORMAT, LENGTH, RunDir
+from pmd_lite.training.rundir import LENGTH, RunDir
 
 
 def unlike(tokenizer: Tokenizer, corpus: Corpus, config: TokenizerConfig) -> list[str]:
@@ -51,7 +51,7 @@ def given_tokenizer(path: Path, pairs: Sequence[str], config: TokenizerConfig) -
 def own_tokenizer(rundir: RunDir) -> Tokenizer:
     """The tokenizer in RUN/tokenizer. Raises UserError unless it is whole, and the one that config.json names."""
     tokenizer = Tokenizer.load(rundir.path / "tokenizer")
-    if rundir.config.get("tokenizer") not in (None, tokenizer.fingerprint):
+    if rundir.config["tokenizer"] not in (None, tokenizer.fingerprint):
         raise UserError(f"{rundir.path / 'tokenizer/tokenizer.json'}: this is not the tokenizer that config.json "
                         "names. Copy the folder back from a backup, or choose another out directory")  # fmt: skip
     return tokenizer
@@ -63,7 +63,7 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
     shared: the wanted tokenizer; None: one that the run trains itself. A run that was killed before it had a tokenizer
     takes any.
     """
-    stored, folder = rundir.config.get("tokenizer"), rundir.path / "tokenizer"
+    stored, folder = rundir.config["tokenizer"], rundir.path / "tokenizer"
     present = own_tokenizer(rundir) if (folder / "tokenizer.json").exists() else None
     begun_with = present.fingerprint if present else stored
     if begun_with is None:
@@ -73,11 +73,9 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
         extends = present.origin.get("extends") if present else None
         if shared.fingerprint not in (begun_with, extends):
             raise UserError(f"{rundir.path}: its tokenizer differs from the given one. {remedy}")
-    elif stored is not None:  # config.json of an older run holds no fingerprint: then its files decide
-        reasons = unlike(present, corpus, config) if present else ["it was given with tokenizer="]
-        if reasons:
-            raise UserError(f"{rundir.path}: its tokenizer differs from its own, which it would train without "
-                            f"tokenizer=: {'; '.join(reasons)}. {remedy}")  # fmt: skip
+    elif reasons := unlike(present, corpus, config) if present else ["it was given with tokenizer="]:
+        raise UserError(f"{rundir.path}: its tokenizer differs from its own, which it would train without tokenizer=: "
+                        f"{'; '.join(reasons)}. {remedy}")  # fmt: skip
 
 
 def run_tokenizer(
@@ -100,8 +98,7 @@ def run_tokenizer(
             raise UserError(f"the given tokenizer does not know {', '.join(unknown)}; it was trained for "
                             f"{', '.join(tokenizer.pairs)}")  # fmt: skip
         tokenizer.save(folder)
-    stored = rundir.config
-    if "tokenizer" in stored and stored["tokenizer"] is None:
+    if (stored := rundir.config)["tokenizer"] is None:
         write_json(rundir.path / "config.json", {**stored, "tokenizer": tokenizer.fingerprint})
     return tokenizer
 
@@ -128,13 +125,8 @@ def open_run(rundir: RunDir, wanted: dict[str, Any], resume: str, free: Set[str]
     if resume == "never":
         raise UserError(f"{rundir.path} holds a run already; choose another out directory, or resume=auto to continue")
     stored = rundir.config
-    if stored.get("format", 1) != FORMAT:
-        raise UserError(f"{rundir.path} was begun by another version of pmd_lite, in which an epoch, a pair's share of "
-                        "the data and weight decay meant something else. It can be shown and scored as it is; to "
-                        "train, choose another out directory")  # fmt: skip
     settings = Config.from_dict(stored["config"]).to_dict()  # settings that an older version lacked get their defaults
     stored["config"] = json.loads(json.dumps(settings))
-    stored.setdefault("init", None)  # all older runs started from random weights
     for words in ("path", "source"):  # the same texts may have moved, and be described in other words,
         stored["corpus"][words] = wanted["corpus"][words]
     if stored["init"] and wanted["init"]:

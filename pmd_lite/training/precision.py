@@ -58,10 +58,10 @@ def choose(wanted: str, device: torch.device, d_model: int = 512) -> Precision:
 
 def for_cuda(capability: tuple[int, int]) -> Precision:
     """By compute capability: 8.0 (Ampere) and later multiply bf16 at full speed, and bf16 needs no scaling."""
-    version = ".".join(map(str, capability))
+    card = f"auto: this card (compute capability {'.'.join(map(str, capability))}) is fast in"
     if capability >= (8, 0):
-        return Precision(torch.bfloat16, why=f"auto: this card (compute capability {version}) is fast in bf16")
-    return Precision(torch.float16, why=f"auto: this card (compute capability {version}) is fast in fp16, not bf16")
+        return Precision(torch.bfloat16, why=f"{card} bf16")
+    return Precision(torch.float16, why=f"{card} fp16, not bf16")
 
 
 def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
@@ -89,14 +89,11 @@ def try_products(d_model: int) -> tuple[float, float, float]:
     x, w = torch.randn(1024, d_model, generator=rng), torch.randn(d_model, 4 * d_model, generator=rng)
     half = w.bfloat16()
     exact = x.double() @ w.double()
-    before = torch.get_float32_matmul_precision()
-    try:
+    with Precision().active():  # afterwards PyTorch's switch is as before
         torch.set_float32_matmul_precision("highest")
         default, bf16 = _seconds(lambda: x @ w), _seconds(lambda: (x.bfloat16() @ half).float())
         torch.set_float32_matmul_precision("medium")
         onednn, error = _seconds(lambda: x @ w), float((x @ w - exact).norm() / exact.norm())
-    finally:
-        torch.set_float32_matmul_precision(before)
     return error, default / onednn, default / bf16
 
 

@@ -69,7 +69,7 @@ class Progress:
         left = (self.total - step) * self.seconds / max(1, step - self._first)
         dev = by_pair(self.pairs, losses, ".2f", " ")
         line = f"{self.name}  step {step}/{self.total}  model_{student + 1}  dev {dev}"
-        line += f"  ({self.tokens_per_second:,.0f} tok/s, {_clock(left)} left)" if student == 0 else ""
+        line += f"  ({self.tokens_per_second:,.0f} tok/s, {duration(left)} left)" if student == 0 else ""
         self.say(line)
 
     def say(self, line: str) -> None:
@@ -109,7 +109,12 @@ def describe_passes(
     return lines
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+def duration(seconds: float) -> str:
+    """Seconds in a readable unit: "3.4 s", "59 min", "1 h 23 min", "111 h (4.6 days)"."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.2g} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes / 60
+    return f"{hours:,.0f} h ({hours / 24:,.1f} days)" if hours >= 48 else f"{minutes // 60} h {minutes % 60:02d} min"

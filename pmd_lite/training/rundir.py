@@ -13,13 +13,10 @@ A run is one thing: a checkpoint holds the checksums of all that belongs to it (
 another run, student, seed or step.
 """
 
-import errno
-import functools
 import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -27,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from pmd_lite.config import Config
 from pmd_lite.data.reading import checked_pair
-from pmd_lite.disk import content, explained, parse_json, read_json, refused, remove, sync, write_atomic, write_json
+from pmd_lite.disk import content, explained, new_directory, parse_json, read_json, refused, write_atomic, write_json
 from pmd_lite.errors import UserError, reason
 from pmd_lite.training.weights import SUM, read_state, read_weights, save_weights
 
@@ -68,18 +66,6 @@ def caution(stored: Mapping[str, Any]) -> str:
     return "" if stored.get("format", 1) == FORMAT else old
 
 
-def _lock(descriptor: int) -> None:
-    """Lock an open file for this process or raise OSError at once. Windows has only msvcrt, the others only fcntl."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 class RunDir:
     """Reads and writes one run directory.
 
@@ -88,13 +74,16 @@ class RunDir:
 
     def __init__(self, path: Path, writes: bool = True):
         self.path, self.writes = path, writes
-        self.checkpoints = path / "checkpoint"
+        self.checkpoints, self.log = path / "checkpoint", path / "metrics.jsonl"
         self._best: dict[int, str] = {}  # {student: checksum of its best weights}
 
     @property
     def config(self) -> dict[str, Any]:
-        """config.json. Raises UserError when it is absent or damaged."""
+        """config.json. Raises UserError when it is absent, damaged, or of another version."""
         written = read_json(path := self.path / "config.json", _CONFIG)
+        if written.get("format") != FORMAT:
+            raise UserError(f"{self.path} was begun by another version of pmd_lite, in which an epoch, a pair's share "
+                            "of the data and weight decay meant something else. Choose another directory")  # fmt: skip
         pairs = written["corpus"]["pairs"]
         try:
             for pair in pairs:  # they become names of files
@@ -131,16 +120,12 @@ class RunDir:
             self.path.mkdir(parents=True, exist_ok=True)
             if (lock := self.path / ".lock").exists() and not lock.is_file():  # a pipe would wait for ever
                 raise UserError(f"{lock} is not a file. Remove it")
-            file = open(lock, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
-        with file:
-            with explained(self.path):
-                try:
-                    _lock(file.fileno())
-                except OSError as error:
-                    if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):  # the codes for "locked"
-                        raise
-                    raise UserError(f"{self.path}: another process is training in this directory; wait for it, or "
-                                    "choose another out directory") from None  # fmt: skip
+            try:
+                held = FileLock(lock, timeout=0).acquire()
+            except Timeout:
+                raise UserError(f"{self.path}: another process is training in this directory; wait for it, or choose "
+                                "another out directory") from None  # fmt: skip
+        with held:
             yield
 
     @property
@@ -170,8 +155,7 @@ class RunDir:
         """Append JSON lines; returns the length of the file in bytes, which the next checkpoint holds."""
         if not self.writes:
             return 0
-        path = self.path / "metrics.jsonl"
-        with explained(path), open(path, "ab") as file:
+        with explained(self.log), open(self.log, "ab") as file:
             file.write("".join(json.dumps(event) + "\n" for event in events).encode())
             file.flush()
             os.fsync(file.fileno())
@@ -182,13 +166,14 @@ class RunDir:
 
         Raises UserError that names a damaged line, and when a finished run has others than at its end.
         """
-        path, text, events = self.path / "metrics.jsonl", self._log(), []
-        for number, line in enumerate(text.split(b"\n")[:-1], 1):
+        events = []
+        for number, line in enumerate(self._log().split(b"\n")[:-1], 1):
+            where = f"{self.log}:{number}"
             try:
-                events.append(parse_json(line, _EVENT, f"{path}:{number}"))
+                events.append(parse_json(line, _EVENT, where))
             except (ValueError, RecursionError) as error:
-                raise UserError(f"{path}:{number}: this line is damaged ({error}); copy the file back from a "
-                                "backup") from None  # fmt: skip
+                what = f"{where}: this line is damaged ({error}); copy the file back from a backup"
+                raise UserError(what) from None
         if self.finished:
             self.summary()
         return events
@@ -199,15 +184,17 @@ class RunDir:
         for line, name in ((line, name) for line in lines for name in PER_PAIR):
             values = line.get(name, [0] * pairs)
             if len(values) != pairs or not all(isinstance(x, int | float | None) for x in values):
-                raise UserError(f"{self.path / 'metrics.jsonl'}: {name} of step {line['step']} is not one number for "
-                                "each pair. Copy the file back from a backup")  # fmt: skip
+                raise UserError(f"{self.log}: {name} of step {line['step']} is not one number for each pair. Copy the "
+                                "file back from a backup")  # fmt: skip
         return lines
 
     def save_best(self, student: int, model: dict[str, Tensor], step: int) -> None:
         """A student's best weights so far, those of `step`."""
         if self.writes:
-            save, about = functools.partial(save_weights, model), self.about(student, step)
-            write_atomic(self._best_file(student), lambda p: self._best.update({student: save(p, **about)}))
+            about = self.about(student, step)
+            write_atomic(
+                self._best_file(student), lambda p: self._best.update({student: save_weights(model, p, **about)})
+            )
 
     def _best_file(self, student: int) -> Path:
         return self.checkpoints / "best" / f"model_{student + 1}.safetensors"
@@ -221,37 +208,22 @@ class RunDir:
 
         Raises UserError when the disk refuses it; then the old checkpoint is still there.
         """
-        name = f"step-{step:08d}"
         if not self.writes:
             return
-        building, final = self.checkpoints / f"{name}.tmp", self.checkpoints / name
+        name = f"step-{step:08d}"
         if self._latest() != name:  # a second save at one step would write the same
-            with explained(final):
-                try:
-                    self._build(building, models, {**state, "step": step})
-                    shutil.rmtree(final, ignore_errors=True)  # left by a kill between this rename and LATEST
-                    os.replace(building, final)
-                except Exception:
-                    remove(building)
-                    raise
-            sync(self.checkpoints)
+            kept = "give the same command again: the checkpoint before this one is whole"
+            with new_directory(self.checkpoints / name, replace=True, then=kept) as part:
+                sums = [save_weights(model, part / f"model_{i + 1}.safetensors", **self.about(i, step))
+                        for i, model in enumerate(models)]  # fmt: skip
+                state = {**state, "step": step}
+                state["ties"] = self._ties(sums, self._best, state)
+                with open(part / "state.pt", "wb") as file:  # an open file: torch.save(path) hides errors of the disk
+                    torch.save(state, file)
             write_atomic(self.checkpoints / "LATEST", lambda p: p.write_bytes(name.encode()))
         for old in self.checkpoints.glob("step-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
-
-    def _build(self, folder: Path, models: list[dict[str, Tensor]], state: dict[str, Any]) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        sums = [
-            save_weights(model, folder / f"model_{i + 1}.safetensors", **self.about(i, state["step"]))
-            for i, model in enumerate(models)
-        ]
-        state = {**state, "ties": self._ties(sums, self._best, state)}
-        with open(folder / "state.pt", "wb") as file:  # an open file, because torch.save(path) hides errors of the disk
-            torch.save(state, file)
-        for path in folder.iterdir():
-            sync(path)
 
     def _ties(self, models: Sequence[str], best: Mapping[int, str | None], state: dict[str, Any]) -> dict[str, Any]:
         """{file of the run: what a checkpoint remembers of it}; models, best: the checksums of the weights."""
@@ -261,7 +233,7 @@ class RunDir:
         return {"config.json": self.identity, **latest, **kept, "metrics.jsonl": sha256(log).hexdigest()}
 
     def _log(self) -> bytes:
-        return content(path) if (path := self.path / "metrics.jsonl").exists() else b""
+        return content(self.log) if self.log.exists() else b""
 
     def _latest(self) -> str | None:
         path = self.checkpoints / "LATEST"
@@ -310,8 +282,8 @@ class RunDir:
         """The first file that does not belong to this checkpoint; "" if all do. models, best: what the files say."""
         log, size, ties = self._log(), state["metrics_size"], state["ties"]
         if len(log) < size or log[:size][-1:] not in (b"", b"\n"):
-            return (f"{self.path / 'metrics.jsonl'}: lines are missing ({len(log)} bytes, the checkpoint knows of "
-                    f"{size}, and its last line ends there)")  # fmt: skip
+            return (f"{self.log}: lines are missing ({len(log)} bytes, the checkpoint knows of {size}, and its last "
+                    "line ends there)")  # fmt: skip
         if name != f"step-{state['step']:08d}":
             return f"{self.checkpoints / name / 'state.pt'}: this is the checkpoint of step {state['step']}"
         sums = {i: about.get(SUM) for i, about in best.items()}
@@ -326,10 +298,9 @@ class RunDir:
 
     def truncate_metrics(self, size: int) -> None:
         """Cut metrics.jsonl to the length in the checkpoint, in bytes."""
-        path = self.path / "metrics.jsonl"
-        if self.writes and path.exists() and path.stat().st_size > size:
-            with explained(path), open(path, "r+b") as file:
-                file.truncate(size)
+        if self.writes and self.log.exists() and self.log.stat().st_size > size:
+            with explained(self.log):
+                os.truncate(self.log, size)
 
     def load_weights(self, student: int, which: str | Path = "best") -> dict[str, Tensor]:
         """A student's "best" or "latest" weights, or those of a file. UserError when they are absent or damaged."""

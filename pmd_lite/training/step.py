@@ -141,8 +141,7 @@ class Algorithm1:
         # Every rank gets the new weights of all students, because each of them may be a teacher in the next step.
         for i, student in enumerate(students):
             group.spread(i, [*(p.data for p in student.learner.model.parameters()), sums[i]])
-        for student, plan, sums_of_one in zip(students, plans, sums, strict=True):
-            self.record(student, plan, sums_of_one)
+            self.record(student, plans[i], sums[i])
         return sum(plan.tokens for plan in plans)
 
     def share_moments(self) -> None:
@@ -155,11 +154,6 @@ class Algorithm1:
             state = group.of_rank(i, clone(student.learner.state_dict(), "cpu") if group.rank == i else None)
             if group.rank != i:
                 student.learner.load_state_dict(state)
-
-    @property
-    def parameters(self) -> int:
-        """Parameters of one student."""
-        return sum(p.numel() for p in self.students[0].learner.model.parameters())
 
     def dev_bleu(self, model: Transformer) -> tuple[Tensor, Tokens]:
         """[pair] BLEU of a model's greedy translations of the dev set, float64, and the number of tokens computed."""

@@ -18,8 +18,6 @@ from pmd_lite.training.learner import Learner
 from pmd_lite.training.seeds import Stream, derive_seed
 
 _NEVER = 2**62
-Position = tuple[dict[str, Any], list[dict[str, Any]]]
-"""States of a student's schedule and of its streams."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +57,24 @@ class Student:
         # [pair] the first update whose loss was not finite. It stays on the device, so Python does not wait for it.
         self._broken = torch.full((len(encoded.pairs),), _NEVER, device=device)
 
+    @property
+    def shares(self) -> Tensor:
+        """[pair] shares of the micro-batches at the sampler's present probabilities."""
+        return batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
+
     def draw(self, micro_batches: int) -> list[Draw]:
         """Alg. 1, lines 4 and 5, once for each micro-batch of an update."""
-        probabilities = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares)
-        return [self.streams[self.schedule.next(probabilities)].draw() for _ in range(micro_batches)]
+        shares = self.shares
+        return [self.streams[self.schedule.next(shares)].draw() for _ in range(micro_batches)]
 
-    def position(self) -> Position:
-        """Where this student stands in its data."""
-        return self.schedule.state_dict(), [stream.state_dict() for stream in self.streams]
+    def position(self) -> dict[str, Any]:
+        """Where this student stands in its data: the states of its schedule and of its streams."""
+        return {"schedule": self.schedule.state_dict(), "streams": [stream.state_dict() for stream in self.streams]}
 
-    def go_to(self, position: Position) -> None:
+    def go_to(self, position: dict[str, Any]) -> None:
         """Continue from `position` in the data."""
-        self.schedule.load_state_dict(position[0])
-        for stream, saved in zip(self.streams, position[1], strict=True):
+        self.schedule.load_state_dict(position["schedule"])
+        for stream, saved in zip(self.streams, position["streams"], strict=True):
             stream.load_state_dict(saved)
 
     @property
@@ -81,9 +84,8 @@ class Student:
 
     def expected_visits(self, micro_batches: int) -> list[float]:
         """[pair] how often each sentence will be seen in so many micro-batches, if the probabilities stay as now."""
-        shares = batch_shares(self.sampler.probabilities(), self._per_batch, self._shares).tolist()
-        rows = zip(shares, self.streams, strict=True)
-        return [micro_batches * share / stream.round.batches_per_pass for share, stream in rows]
+        passes = torch.tensor([stream.round.batches_per_pass for stream in self.streams], dtype=torch.float64)
+        return (micro_batches * self.shares / passes).tolist()
 
     def note(self, draws: Sequence[Draw], sums: Tensor, step: int) -> None:
         """Add the losses of an update. sums: [micro-batch, 3], of L_ce, L_kd and NLL, in nats."""
@@ -126,17 +128,16 @@ class Student:
     def state_dict(self) -> dict[str, Any]:
         """Everything but the weights."""
         return {
-            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
-            **dict(zip(("schedule", "streams"), self.position(), strict=True)),
-            "sums": self.sums, "tokens": self.tokens,
-            "best": self.best, "best_step": self.best_step, "stale": self.stale,
+            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(), **self.position(),
+            "sums": self.sums, "tokens": self.tokens, "best": self.best, "best_step": self.best_step,
+            "stale": self.stale,
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self.learner.load_state_dict(state["learner"])
         self.sampler.load_state_dict(state["sampler"])
-        self.go_to((state["schedule"], state["streams"]))
+        self.go_to(state)
         self.sums.copy_(state["sums"])
         self.tokens.copy_(state["tokens"])
         self.best, self.best_step, self.stale = state["best"], state["best_step"], state["stale"]

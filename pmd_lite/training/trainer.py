@@ -56,14 +56,6 @@ class Trainer(Algorithm1):
         self._signal: int = signal.SIGINT  # which one came
         self._stop = False  # whether it was pressed in any process; the same on all ranks
 
-    def plan_of_passes(self) -> list[str]:
-        """Lines of text: how long an epoch is, and how often each student will see a sentence of each pair."""
-        micro_batches = self.clock.total * self.config.train.accumulate
-        visits = [student.expected_visits(micro_batches) for student in self.students]
-        return describe_passes(self.clock, self.encoded.pairs, visits)
-
-    # ---- the loop
-
     def run(self) -> str:
         """Train to the end; returns why it ended. Raises Interrupted after Ctrl-C, UserError when training diverges."""
         with self.group.first():  # rank 0 may cut metrics.jsonl; the other ranks then read the result
@@ -79,7 +71,8 @@ class Trainer(Algorithm1):
             evaluations = self.rundir.lines("eval", len(pairs))
             planned: int = evaluations[-1]["total"] if evaluations else clock.total
             longer = [self._prolonged(planned)] if planned != clock.total else []
-            for line in (*self.notes, *longer, *self.plan_of_passes()):
+            visits = [student.expected_visits(clock.total * self.config.train.accumulate) for student in self.students]
+            for line in (*self.notes, *longer, *describe_passes(clock, pairs, visits)):
                 progress.say(f"{self.name}  {line}")
             here = self.group.answered(lambda: f"update {self.clock.step}")
             with preserved_rng(), precision.active(), self._listening(), here:
@@ -198,7 +191,7 @@ class Trainer(Algorithm1):
             "alpha": alpha.tolist(), "p": student.sampler.probabilities().tolist(),
             "visits": [stream.visits for stream in student.streams], "lr": student.learner.lr, "tokens": tokens,
             "overflow_skips": student.learner.overflow_skips(), "seconds": round(self.seconds, 3),
-            "multiply_adds": self.cost.state_dict(),
+            "multiply_adds": dict(self.cost.multiply_adds),
         }  # fmt: skip
 
     def _converged(self) -> bool:
@@ -228,14 +221,12 @@ class Trainer(Algorithm1):
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    # ---- state
-
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed run needs besides the weights."""
         return {
             "n_students": len(self.students), "step": self.clock.step, "seconds": self.seconds,
-            "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(), "cost": self.cost.state_dict(),
-            "students": [student.state_dict() for student in self.students],
+            "metrics_size": self.metrics_size, "distiller": self.distiller.state_dict(),
+            "cost": dict(self.cost.multiply_adds), "students": [student.state_dict() for student in self.students],
             "precision": [self.device.type, asdict(self.students[0].learner.precision)], "machine": self._machine(),
         }  # fmt: skip
 
@@ -255,20 +246,18 @@ class Trainer(Algorithm1):
             self.rundir.truncate_metrics(0)
             return
         models, state = loaded
-        device, chosen = state.get("precision", ("", {}))
+        device, chosen = state["precision"]
         for student, weights, saved in zip(self.students, models, state["students"], strict=True):
             # precision="auto" chooses by timing. On the same kind of device, the old choice keeps the bits the same.
             if device == self.device.type:
                 student.learner.use(Precision(**chosen))
             load_weights(student.learner.model, weights)
             student.load_state_dict(saved)
-        if (before := state.get("machine", self._machine())) != self._machine():
-            moved = (
-                f"trained on {before} so far, now on {self._machine()}: the last digits of its numbers will be others"
-            )
+        if (before := state["machine"]) != (now := self._machine()):
+            moved = f"trained on {before} so far, now on {now}: the last digits of its numbers will be others"
             self.notes = (*self.notes, moved)
         self.distiller.load_state_dict(state["distiller"])
-        self.cost.load_state_dict(state["cost"])
+        self.cost.multiply_adds = dict(state["cost"])
         self.clock = self.clock.at(state["step"])
         self.seconds, self.metrics_size = state["seconds"], state["metrics_size"]
         self.rundir.truncate_metrics(self.metrics_size)

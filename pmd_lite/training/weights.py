@@ -20,17 +20,8 @@ SUM = "sha256"
 
 
 def save_weights(model: dict[str, Tensor], path: Path, **about: str) -> str:
-    """Save a model's tensors, and what the file says `about` itself; returns their checksum.
-
-    A tied tensor is saved once, under its first name (safetensors refuses shared memory).
-    """
-    saved: set[int] = set()
-    own = {}
-    for name, tensor in model.items():
-        if tensor.data_ptr() in saved and tensor.numel():
-            continue
-        saved.add(tensor.data_ptr())
-        own[name] = tensor.detach().cpu().contiguous()
+    """Save a model's tensors, and what the file says `about` itself; returns their checksum."""
+    own = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
     about[SUM] = checksum(own)
     for left in path.parent.glob(".tmp*"):  # by a process that was killed in save_file
         left.unlink(missing_ok=True)
@@ -50,8 +41,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is not a dict)
         about = dict(file.metadata() or {})
-    true = checksum(tensors)
-    if about.get(SUM) != true:
+    if about.get(SUM) != checksum(tensors):
         raise ValueError("its checksum is missing or does not fit its contents")
     return tensors, about
 
@@ -76,12 +66,9 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], joined: int = 0) -> None:
-    """Load weights without second names of tied tensors; the last `joined` ids keep theirs. UserError if not fit."""
+    """Load weights into a model, whose last `joined` ids keep their own. UserError if they do not fit."""
     own = model.state_dict()
-    storage: dict[int, str] = {}
-    for name, tensor in own.items():
-        storage.setdefault(tensor.data_ptr(), name)
-    missing = [name for name, tensor in own.items() if storage[tensor.data_ptr()] not in weights]
+    missing = [name for name in own if name not in weights]
     tables = ("embedding.weight", "src_embedding.weight", "output.weight", "output_bias")
     known = {name: tensor[: len(tensor) - joined] if name in tables else tensor for name, tensor in own.items()}
     wrong = [name for name in weights if name not in own or known[name].shape != weights[name].shape]

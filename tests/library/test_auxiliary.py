@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import pmd_lite as pmd
-from pmd_lite.auxiliary import runs as auxiliary
+from pmd_lite import auxiliary
 from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokens import EncodedCorpus

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
 from pmd_lite.sampling.ccl_m import CCLMSampler, competences, piece_similarity, relatives_competence
 from pmd_lite.sampling.schedule import PairSchedule
@@ -266,9 +265,3 @@ def test_probabilities_are_a_copy() -> None:
     before = sampler.probabilities()
     sampler.probabilities().fill_(9.0)
     assert torch.equal(sampler.probabilities(), before)
-
-
-@pytest.mark.parametrize(("bilingual", "n"), [([0.0] * 3, 4), ([0.0] * 4, 3)])
-def test_losses_or_similarities_of_another_number_of_pairs_are_refused(bilingual: list[float], n: int) -> None:
-    with pytest.raises(UserError, match="trains 4 pairs"):
-        CCLMSampler(SIZES, f64(bilingual), torch.eye(n, dtype=torch.float64), SamplingConfig())

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pmd_lite.config import SamplingConfig
-from pmd_lite.errors import UserError
 from pmd_lite.interfaces import Clock
 from pmd_lite.sampling.chi_ibr import ChiIBRSampler, best_response, chi_divergence
 from pmd_lite.sampling.schedule import PairSchedule
@@ -397,9 +396,3 @@ def test_a_reloaded_sampler_goes_on_to_the_same_bits() -> None:
     feed(fresh, [1.7, None, None])
     end_epoch(fresh, 2)
     assert torch.equal(fresh.probabilities(), resumed.probabilities())
-
-
-@pytest.mark.parametrize("baselines", [[1.0, 2.0], [[1.0, 2.0, 3.0]]])
-def test_baselines_of_another_number_of_pairs_are_refused(baselines: Any) -> None:
-    with pytest.raises(UserError, match="trains 3 pairs"):
-        ChiIBRSampler(SIZES, f64(baselines), SamplingConfig())

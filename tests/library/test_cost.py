@@ -51,9 +51,9 @@ def seen(act: Callable[[], object]) -> int:
 
 def spent(trainer: Trainer, act: Callable[[], object]) -> dict[str, int]:
     """{purpose: multiply-adds} of an act; purposes without cost are left out."""
-    before = trainer.cost.state_dict()
+    before = dict(trainer.cost.multiply_adds)
     act()
-    return {name: n - before[name] for name, n in trainer.cost.state_dict().items() if n != before[name]}
+    return {name: n - before[name] for name, n in dict(trainer.cost.multiply_adds).items() if n != before[name]}
 
 
 def alone(trainer: Trainer, pair: int, row: int = 0) -> Draw:
@@ -76,7 +76,7 @@ def test_a_tiny_shape_by_hand() -> None:
     cost.add("teacher", model, Tokens(7, 5), 0, projections=1)
     once, output = 7 * source + 5 * target, 5 * 10 * 4
     nothing = dict.fromkeys(PURPOSES, 0)
-    assert cost.state_dict() == {**nothing, "train": 3 * (once + output), "teacher": once + 3 * output}
+    assert cost.multiply_adds == {**nothing, "train": 3 * (once + output), "teacher": once + 3 * output}
 
 
 def test_the_base_model_is_what_the_paper_trained() -> None:
@@ -206,9 +206,9 @@ def test_looks_cost_what_pytorch_sees(make_trainer: MakeTrainer, monkeypatch: py
     ]  # fmt: skip
     trainer.probe._losses.clear()
     for look in looks:
-        before = trainer.cost.state_dict()
+        before = dict(trainer.cost.multiply_adds)
         products = seen(look)
-        assert trainer.cost.state_dict() == {**before, "probe": before["probe"] + products} and products > 0
+        assert dict(trainer.cost.multiply_adds) == {**before, "probe": before["probe"] + products} and products > 0
 
 
 def test_decoding_counts_what_was_generated_and_not_the_references(make_trainer: MakeTrainer) -> None:

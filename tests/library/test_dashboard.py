@@ -18,8 +18,9 @@ from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.reports import dashboard as board
-from pmd_lite.reports.dashboard import clock, dashboard, standing, throughput, watch
+from pmd_lite.reports.dashboard import dashboard, standing, throughput, watch
 from pmd_lite.run import Run
+from pmd_lite.training.progress import duration
 from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
 
@@ -118,13 +119,6 @@ def test_nothing_of_time_is_shown_on_request(make_run: MakeRun) -> None:
     )
 
 
-def test_an_older_run_that_did_not_write_down_its_length(make_run: MakeRun) -> None:
-    lines = [{key: value for key, value in line(10).items() if key != "total"}]
-    assert standing(Run(make_run("tau=1", lines, steps=80))).total == 80
-    by_epochs = standing(Run(make_run("tau=1", lines, steps=80, epochs=3)))
-    assert by_epochs.total is None and by_epochs.seconds_left is None and "left" not in by_epochs.words()
-
-
 @pytest.mark.parametrize("tail", [b'{"event": "ev', b'{"event": "eval", "step": 30, "student": 0}', b"{"])
 def test_half_a_last_line_is_passed_over(tail: bytes, make_run: MakeRun) -> None:
     whole, torn = make_run("auto-pmd", both(10, 20)), make_run("auto-pmd", both(10, 20), tail)
@@ -157,10 +151,19 @@ def test_throughput_takes_every_stretch_for_itself() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(3.4, "3 s"), (59, "59 s"), (61, "1 min"), (3_540, "59 min"), (5_000, "1 h 23 min"), (400_000, "4.6 days")],
+    [
+        (0.42, "0.42 s"),
+        (3.4, "3.4 s"),
+        (29, "29 s"),
+        (59, "1 min"),
+        (61, "1 min"),
+        (3_540, "59 min"),
+        (5_000, "1 h 23 min"),
+        (400_000, "111 h (4.6 days)"),
+    ],
 )
 def test_durations(seconds: float, said: str) -> None:
-    assert clock(seconds) == said
+    assert duration(seconds) == said
 
 
 # --- live -------------------------------------------------------------------------------------------------------------

@@ -218,10 +218,10 @@ def test_the_lock_of_another_process_goes_when_it_is_killed(tiny_corpus: Corpus,
 def test_a_file_system_without_locks_is_not_called_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(descriptor: int) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "")
 
-    monkeypatch.setattr(rundir_module, "_lock", refuse)
+    monkeypatch.setattr("fcntl.flock", refuse)
     with pytest.raises(UserError, match=r"[Nn]o locks available\. Choose another"), RunDir(tmp_path).locked():
         pass
 

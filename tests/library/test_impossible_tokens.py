@@ -12,9 +12,10 @@ from torch import Tensor
 from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, probs
 from pmd_lite.distillation.projection import Output
-from pmd_lite.distillation.targets import TeacherPart, TeacherProbs, TeacherStates
-from pmd_lite.distillation.topk import TopKTarget, top_k, top_k_kd
+from pmd_lite.distillation.targets import TeacherPart, TeacherStates
+from pmd_lite.distillation.topk import TopKTarget, top_k
 from pmd_lite.interfaces import Target
+from tests.topk_by_hand import top_k_kd
 
 TOKENS, VOCAB, D = 7, 9, 4
 NEVER = torch.tensor([2, 5])
@@ -70,7 +71,7 @@ Plain = Callable[[Case], Tensor]
 TARGETS: dict[str, tuple[Callable[[Case], Target], Plain, float]] = {
     "states": (Case.states, lambda c: kd_loss(log_probs(c.logits), probs(c.teacher_logits)), 1.0),
     "probabilities": (
-        lambda c: TeacherProbs(probs(c.teacher_logits)),
+        lambda c: TeacherStates((), probs(c.teacher_logits)),
         lambda c: kd_loss(log_probs(c.logits), probs(c.teacher_logits)), 1.0,
     ),
     "top-k": (
@@ -125,7 +126,7 @@ def test_where_the_target_has_mass_on_them_the_loss_is_infinite_and_its_gradient
         "smoothing": (case.fused(0.1, Mix()), ce_loss(log_probs(case.logits), GOLD, 0.1), case),
         "gold": (case.fused(0.0, Mix(), gold), nll(log_probs(case.logits), gold), case),
         "teacher": (
-            other.fused(0.0, Mix(0.0, 1.0, TeacherProbs(target))), kd_loss(log_probs(other.logits), target), other
+            other.fused(0.0, Mix(0.0, 1.0, TeacherStates((), target))), kd_loss(log_probs(other.logits), target), other
         ),
     }  # fmt: skip
     for (loss, _, found), plain, of in routes.values():

@@ -21,7 +21,7 @@ from pmd_lite.distillation.fused import Mix, projected_loss
 from pmd_lite.distillation.losses import probs, token_logits
 from pmd_lite.distillation.lssd import LSSD, Gate, adaptive_gate, selective_gate
 from pmd_lite.distillation.projection import Output
-from pmd_lite.distillation.targets import TeacherProbs
+from pmd_lite.distillation.targets import TeacherStates
 from pmd_lite.interfaces import Clock
 from pmd_lite.model.transformer import Transformer
 
@@ -277,10 +277,9 @@ def test_each_token_counts_as_much_as_its_gate_and_no_gradient_flows_through_a_g
         gold = (logits.log_softmax(-1)[rows, batch.gold], teacher[rows, batch.gold].log())
         factor = lssd.trust(*(x.detach() for x in gold), batch)
         torch.testing.assert_close(factor, trust)
-    loss, sums = projected_loss(
-        logits, Output(torch.eye(5, dtype=torch.float64)), batch.gold, 0.0,
-        Mix(0.0, 1.0, TeacherProbs(teacher.detach()), None if factor is None else lambda s, t: lssd.trust(s, t, batch)),
-    )  # fmt: skip
+    gates = None if factor is None else lambda s, t: lssd.trust(s, t, batch)
+    mix, output = Mix(0.0, 1.0, TeacherStates((), teacher.detach()), gates), Output(torch.eye(5, dtype=torch.float64))
+    loss, sums = projected_loss(logits, output, batch.gold, 0.0, mix)
     per_token = -(teacher * p.log()).sum(-1).detach()
     torch.testing.assert_close(loss.detach(), (trust * per_token).sum())
     loss.backward()

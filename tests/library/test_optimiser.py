@@ -16,6 +16,7 @@ from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.errors import UserError
 from pmd_lite.model.optimizer import Adam, AdamW
+from pmd_lite.run import Run
 from pmd_lite.training.learner import Learner
 from tests.conftest import TINY, MakeTrainer
 
@@ -165,4 +166,5 @@ def test_a_run_of_an_older_version_is_refused_in_one_sentence(
     path.write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(UserError, match="begun by another version of pmd_lite, in which an epoch"):
         train(tiny_corpus, "tau=1", "toy", out=tmp_path / "run", show="off", score=False, **TINY)
-    assert run.evaluations()  # what it holds can still be looked at
+    with pytest.raises(UserError, match="begun by another version of pmd_lite, in which an epoch"):
+        Run(run.path)

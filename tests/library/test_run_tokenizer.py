@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -84,18 +83,6 @@ def test_before_there_are_files_config_json_says_which(
     about = read_json(tmp_path / "own" / "config.json")
     write_json(tmp_path / "own" / "config.json", {**about, "tokenizer": None})
     assert noted(train(tiny_corpus, tmp_path / "own", tokenizer=other)) == Tokenizer.load(other).fingerprint
-
-
-def test_runs_of_older_versions_have_what_lies_there(
-    tiny_corpus: Corpus, two: tuple[Path, Path], tmp_path: Path
-) -> None:
-    own, other = two
-    run = train(tiny_corpus, tmp_path / "run", tokenizer=other)
-    about = read_json(run.path / "config.json")
-    (run.path / "config.json").write_text(json.dumps({k: v for k, v in about.items() if k != "tokenizer"}))
-    assert train(tiny_corpus, run.path).path == run.path
-    with pytest.raises(UserError, match="its tokenizer differs"):
-        train(tiny_corpus, run.path, tokenizer=own)
 
 
 def test_a_comparison_refuses_the_tokenizer_of_another_corpus(tmp_path: Path) -> None:

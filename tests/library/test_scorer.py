@@ -413,11 +413,6 @@ def test_adams_momentum_is_part_of_the_state() -> None:
     assert torch.equal(forgetful.psi, original.psi), "without momentum nothing moves"
 
 
-def test_a_state_of_another_number_of_pairs_is_refused() -> None:
-    with pytest.raises(UserError, match="knows 1 pairs, this run has 2"):
-        scorer([0.0, 0.0]).load_state_dict(scorer([0.0]).state_dict())
-
-
 @pytest.mark.parametrize("kind", BOTH)
 @given(st.integers(0, 10**6), st.permutations(range(4)))
 @settings(deadline=None, max_examples=20)

@@ -240,7 +240,7 @@ def test_what_a_run_costs(whole: Whole, name: str) -> None:
     trainer = record.trainer
     evaluations = sum(event["event"] == "eval" for event in trainer.rundir.metrics())
     valid = trainer.encoded.valid
-    once, cost = per_token(trainer.students[0].learner.model), trainer.cost.state_dict()
+    once, cost = per_token(trainer.students[0].learner.model), dict(trainer.cost.multiply_adds)
     dev = once.multiply_adds(sum(x.src_tokens for x in valid), sum(x.trg_tokens for x in valid), 1, 1)
     assert (cost["train"], cost["dev"]) == (record.trained, evaluations * dev)
     assert cost["teacher"] == record.taught

@@ -76,8 +76,8 @@ def crashes_kept(path: Path, into: Path) -> Iterator[list[Path]]:
 
     with pytest.MonkeyPatch.context() as patched:
         for owner, name in [
-            (weights_module, "save_file"), (disk_module, "sync"), (rundir_module, "sync"), (disk_module.os, "replace"),
-            (rundir_module.torch, "save"), (disk_module.shutil, "rmtree"), (RunDir, "append_metrics"),
+            (weights_module, "save_file"), (disk_module, "sync"), (disk_module.os, "replace"),
+            (rundir_module.torch, "save"), (disk_module.shutil, "rmtree"), (RunDir, "append_metrics"), (Path, "rename"),
         ]:  # fmt: skip
             patched.setattr(owner, name, watched(getattr(owner, name)))
         yield copies

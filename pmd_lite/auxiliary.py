@@ -2,25 +2,32 @@
 
 chi-IBR needs the training loss of a tau=1 run; Multi-Distill and CCL-M need a bilingual model of every pair; LSMD needs
 the final weights of an Auto-PMD run; EnsembleDistill needs single models, which teach together. `auxiliary.json` in the
-run directory remembers which runs were used. `fitting.py` decides whether a finished run fits.
+run directory remembers which runs were used.
+
+A finished run can serve if the method with its samplers, the corpus (texts, pairs and their direction) and the weights
+it started from are equal. The rest depends on what is read from it (docs/methods.md says why):
+
+    losses        chi-IBR's b, CCL-M's H*: tokenizer, label smoothing, shape, dropout and length must be equal too.
+    predictions   Teachers of Multi-Distill and EnsembleDistill: the same tokenizer, and room for sentences as long.
+    weights       LSMD's alpha: numbers for the same pairs and students, in no unit.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pmd_lite.auxiliary.fitting import Reads, unfit
 from pmd_lite.config import Config
 from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import split_pair
-from pmd_lite.data.tokens import EncodedCorpus, TokenArray
+from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.disk import read_json, write_json
 from pmd_lite.distillation.multi_distill import MultiDistill
 from pmd_lite.distillation.topk import TopKCache
@@ -35,6 +42,7 @@ from pmd_lite.training.distributed import current
 from pmd_lite.training.learner import pick_device
 
 Train = Callable[..., Run]
+Reads = Literal["losses", "predictions", "weights"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +64,35 @@ class Wanted:
 
     def unfit(self, run: Run) -> list[str]:
         """The reasons why a run cannot serve as this one, in words; [] if it can."""
+        if not run.dir.finished:
+            return ["it is not finished"]
         samplers = self.samplers or get_method(self.method).samplers
-        return unfit(run, self.method, samplers, self.corpus.fingerprint, self.config, self.start, self.tokenizer,
-                     self.reads)  # fmt: skip
+        why = _unlike("method", run.method.name, self.method)
+        why += _unlike("samplers", _spelt(run.method.samplers, run.config), _spelt(samplers, self.config))
+        why += ["its corpus differs"] * (run.corpus["fingerprint"] != self.corpus.fingerprint)
+        start = (run.dir.config.get("init") or {}).get("sha256")
+        why += ["it started from other weights (init)"] * (start != self.start)
+        if self.reads != ("weights",):
+            why += ["its tokenizer differs"] * (run.tokenizer.fingerprint != self.tokenizer)
+        theirs, ours = run.config, self.config
+        if "losses" in self.reads:
+            why += _unlike("label_smoothing", theirs.optim.label_smoothing, ours.optim.label_smoothing)
+            for name, value in vars(theirs.model).items():
+                why += _unlike(name, value, getattr(ours.model, name))
+            length = "epochs" if theirs.train.epochs or ours.train.epochs else "steps"
+            why += _unlike(length, getattr(theirs.train, length), getattr(ours.train, length))
+        elif "predictions" in self.reads and theirs.model.max_len < ours.model.max_len:
+            why += _unlike("max_len", theirs.model.max_len, ours.model.max_len)
+        return why
+
+
+def _unlike(name: str, theirs: Any, ours: Any) -> list[str]:
+    return [] if theirs == ours else [f"{name} is {theirs} there and {ours} here"]
+
+
+def _spelt(samplers: Sequence[str], config: Config) -> str:
+    """Samplers in one spelling: "tau" is the temperature of the configuration."""
+    return ",".join(f"tau={config.tau:g}" if sampler == "tau" else sampler for sampler in samplers)
 
 
 def wanted(
@@ -67,24 +101,20 @@ def wanted(
     """The auxiliary runs of a method, in the order of their training, all from `start` (see `Wanted`)."""
     needs = needed_runs(row.samplers, row.distiller, config)
     single = dataclasses.replace(config, train=dataclasses.replace(config.train, turns="in-turn"))  # one student alone
+    on_all = partial(Wanted, corpus=corpus, start=start, tokenizer=encoded.tokenizer.fingerprint)
     runs: list[Wanted] = []
     if "plain" in needs:
-        runs.append(Wanted("plain", corpus, "tau=1", single, start, encoded.tokenizer.fingerprint))
+        runs.append(on_all("plain", method="tau=1", config=single))
     if "auto-pmd" in needs:
-        runs.append(Wanted("auto-pmd", corpus, "auto-pmd", config, start, encoded.tokenizer.fingerprint, ("weights",),
-                           row.samplers))  # fmt: skip
+        runs.append(on_all("auto-pmd", method="auto-pmd", config=config, reads=("weights",), samplers=row.samplers))
     if "singles" in needs:
-        runs += [Wanted(f"single-{name}", corpus, name, single, start, encoded.tokenizer.fingerprint, ("predictions",))
+        runs += [on_all(f"single-{name}", method=name, config=single, reads=("predictions",))
                  for name in single_methods(config)]  # fmt: skip
     if "bilingual" in needs:
         reads: list[Reads] = ["losses"] if "ccl-m" in row.samplers else []
-        reads += ["predictions"] if _is_taught(row) else []
+        reads += ["predictions"] if issubclass(row.distiller, MultiDistill) else []
         runs += bilingual(corpus, single, encoded, start, tuple(reads))
     return runs
-
-
-def _is_taught(row: Method) -> bool:
-    return issubclass(row.distiller, MultiDistill)
 
 
 def bilingual(
@@ -103,9 +133,8 @@ def bilingual(
 def bilingual_config(config: Config, own: float, all_pairs: float) -> Config:
     """As many passes over a pair's data as the main run makes at tau=1, but at least a tenth of its updates.
 
-    Warm-up and evaluations are in proportion.
-
-    own, all_pairs: micro-batches in one pass over the data of the pair, and of all pairs together.
+    Warm-up and evaluations are in proportion. own, all_pairs: micro-batches in one pass over the data of the pair, and
+    of all pairs together.
     """
     train = config.train
     alone, together = (Clock.of(config, batches, waits=False) for batches in (own, all_pairs))
@@ -168,14 +197,12 @@ def _check_useful(run: Run, runs: Sequence[Wanted]) -> None:
 
 
 def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mapping[str, Run], cache: Path) -> Resources:
-    """Read what the method needs from its auxiliary runs. `cache`: where Multi-Distill may store its teachers'
-    top-k."""
+    """Read what the method needs from its auxiliary runs. `cache`: where Multi-Distill may store its top-k."""
     values: dict[str, Any] = {}
     if "plain" in found:
         values["plain_loss"] = _last(found["plain"], "train_ce")
     if "auto-pmd" in found:
-        run = found["auto-pmd"]
-        rows = [[line["alpha"] for line in run.evaluations(i)][-1] for i in range(len(run.labels))]
+        rows = [found["auto-pmd"].evaluations(i)[-1]["alpha"] for i in range(len(row.samplers))]
         values["alphas"] = torch.tensor(rows, dtype=torch.float64)
     pairs = [found[f"bilingual-{pair}"] for pair in encoded.pairs if f"bilingual-{pair}" in found]
     device = pick_device(config.train.device, config.train.precision)
@@ -185,27 +212,20 @@ def resources(row: Method, config: Config, encoded: EncodedCorpus, found: Mappin
         values["similarity"] = piece_similarity(_piece_counts(encoded), config.sampling.ccl_top_k)
         # Without bilingual models H* is 0, and competence is exp(-H), the mean token probability.
         values["bilingual_loss"] = _best_losses(pairs) if pairs else torch.zeros(len(encoded.pairs)).double()
-    if _is_taught(row):
+    if issubclass(row.distiller, MultiDistill):
         values |= _teachers(pairs, config, encoded, cache)
     return Resources(**values)
 
 
 def _teachers(runs: Sequence[Run], config: Config, encoded: EncodedCorpus, cache: Path) -> dict[str, Any]:
-    device, cost = pick_device(config.train.device, config.train.precision), Cost()
+    device, cost, settings = pick_device(config.train.device, config.train.precision), Cost(), config.teacher
     models = [run.model().to(device).requires_grad_(False) for run in runs]
-    settings = config.teacher
-    if settings.md_criterion == "loss":
-        scores = _best_losses(runs)
-    else:
-        alone = [
-            dataclasses.replace(encoded, pairs=(pair,), train=(train,), valid=(valid,))
-            for pair, train, valid in zip(encoded.pairs, encoded.train, encoded.valid, strict=True)
-        ]
-        found = [greedy_score(model, one, config) for model, one in zip(models, alone, strict=True)]
-        scores = torch.cat([score for score, _ in found])
-        for model, (_, computed) in zip(models, found, strict=True):
+    scores, kept = _best_losses(runs), None
+    if settings.md_criterion != "loss":
+        for i, model in enumerate(models):
+            alone = {name: getattr(encoded, name)[i : i + 1] for name in ("pairs", "train", "valid")}
+            scores[i], computed = greedy_score(model, dataclasses.replace(encoded, **alone), config)
             cost.add("prepare", model, computed)
-    kept = None
     if settings.md_cache:
         kept = TopKCache.build(cache, models, encoded.train, settings.md_top_k, config.train.tokens, device)
         for model, split in zip(models, encoded.train, strict=True):  # also if an interrupted run made the cache
@@ -229,15 +249,16 @@ def _best_losses(runs: Sequence[Run]) -> Tensor:
 
 
 def _piece_counts(encoded: EncodedCorpus) -> list[dict[int, int]]:
-    """For each pair, how often each token occurs on the side in which the pairs differ."""
-    sides = [{split_pair(pair)[side] for pair in encoded.pairs} for side in (0, 1)]
-    varying = "src" if len(sides[0]) >= len(sides[1]) else "trg"
-    return [_counts(getattr(split, varying)) for split in encoded.train]
+    """[pair] {id: occurrences} on the side in which the pairs differ.
 
-
-def _counts(tokens: TokenArray) -> dict[int, int]:
-    """{id: occurrences}, with sentence ends and tags: these are equal in all languages or different in each."""
-    before = np.repeat(np.cumsum(tokens.lengths) - tokens.lengths, tokens.lengths)
-    within = np.arange(len(before)) - before
-    ids, counts = np.unique(tokens.flat[np.repeat(tokens.starts, tokens.lengths) + within], return_counts=True)
-    return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+    Sentence ends and tags count too: they are equal in all languages or different in each.
+    """
+    sources, targets = (len({split_pair(pair)[side] for pair in encoded.pairs}) for side in (0, 1))
+    counts = []
+    for split in encoded.train:
+        side = split.src if sources >= targets else split.trg
+        before = np.repeat(np.cumsum(side.lengths) - side.lengths, side.lengths)
+        places = np.repeat(side.starts, side.lengths) + np.arange(len(before)) - before
+        pieces, times = np.unique(side.flat[places], return_counts=True)
+        counts.append(dict(zip(pieces.tolist(), times.tolist(), strict=True)))
+    return counts
