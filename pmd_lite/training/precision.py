@@ -71,7 +71,8 @@ def for_cpu(error: float, onednn: float, bf16: float) -> Precision:
     if bf16 >= BF16_WORTH_IT * fp32:
         return Precision(torch.bfloat16, why=f"auto: bf16, in which products are {bf16:.1f} times as fast here")
     if fp32 > 1:
-        return Precision(onednn=True, why=f"auto: fp32 through oneDNN, exact and {onednn:.1f} times as fast here")
+        return Precision(onednn=True, why=f"auto: fp32 through oneDNN, exact and {onednn:.1f} times as fast here; "
+                                          "it keeps kernels for up to 1,024 shapes in memory")  # fmt: skip
     if exact:
         return Precision(why=f"auto: fp32; oneDNN is not faster here ({onednn:.1f} times the default's speed)")
     return Precision(why=f"auto: fp32; oneDNN would compute with less precision here (relative error {error:.0e})")
