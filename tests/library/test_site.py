@@ -1,8 +1,13 @@
-"""The website: links are changed and checked by code that needs nothing; the site itself is built where Sphinx is."""
+"""The website, built where Sphinx is, and the API reference in it: every module has a page, every link a target.
+
+Links are changed and checked by code that needs nothing.
+"""
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,17 +64,83 @@ needs_sphinx = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make site` makes."""
+    out = tmp_path_factory.mktemp("site")
+    run("docs/book.py", "--out", str(out))
+    return out / "html"
+
+
+def run(*words: str) -> None:
+    made = subprocess.run([sys.executable, *words], cwd=ROOT, text=True, capture_output=True)
+    assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
+
+
 @pytest.mark.slow
 @needs_sphinx
-def test_the_site_has_every_lesson_and_no_dead_link(tmp_path: Path) -> None:
-    made = subprocess.run([sys.executable, "docs/book.py", "--out", str(tmp_path)], cwd=ROOT, text=True,
-                          capture_output=True)  # fmt: skip
-    assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
-    pages = tmp_path / "html"
+def test_the_site_has_every_lesson_and_no_dead_link(site: Path) -> None:
     lessons = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.ipynb"))
     for notebook in lessons:
-        page = (pages / "lessons" / f"{notebook.stem}.html").read_text(encoding="utf-8")
+        page = (site / "lessons" / f"{notebook.stem}.html").read_text(encoding="utf-8")
         assert 'src="data:image/png;base64,' in page, "a lesson's figures are in its page"
     for name in ("index.html", "search.html", "searchindex.js", "docs/faq.html", "reference/pmd_lite/api.html"):
-        assert (pages / name).exists(), name
-    assert (pages / "_static" / "mathjax" / "tex-chtml.js").exists()
+        assert (site / name).exists(), name
+    assert (site / "_static" / "mathjax" / "tex-chtml.js").exists()
+
+
+# ---------------------------------------------------------------- the API reference
+
+
+@pytest.fixture(scope="module")
+def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference as a part of the site, or, where no site can be built, by itself."""
+    if not MISSING:
+        return Path(request.getfixturevalue("site"), "reference")
+    out = tmp_path_factory.mktemp("docs")
+    run("docs/reference.py", "--out", str(out))
+    return out
+
+
+def test_the_reference_alone_is_built_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pdoc")
+    reference = module("reference")
+    monkeypatch.setattr(reference, "modules", lambda: ["pmd_lite.errors"])
+    monkeypatch.setattr(sys, "argv", ["reference.py", "--out", str(tmp_path / "out")])
+    reference.main()
+    assert "Error" in (tmp_path / "out" / "pmd_lite" / "errors.html").read_text(encoding="utf-8")
+    assert f"open {tmp_path / 'out' / 'index.html'}" in capsys.readouterr().out
+
+
+def text_of(page: Path) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.slow
+def test_every_module_has_a_page(pages: Path) -> None:
+    modules = {path.relative_to(ROOT).with_suffix("") for path in (ROOT / "pmd_lite").rglob("*.py")}
+    wanted = {Path(str(module).removesuffix("/__init__")) for module in modules if module.name != "__main__"}
+    assert {page.relative_to(pages).with_suffix("") for page in pages.rglob("*.html")} == wanted | {Path("index")}
+
+
+@pytest.mark.slow
+def test_a_page_says_what_the_docstring_says(pages: Path) -> None:
+    api = text_of(pages / "pmd_lite" / "api.html")
+    assert "Train one method on one corpus; returns the finished run" in " ".join(api.split())
+    losses = text_of(pages / "pmd_lite" / "distillation" / "losses.html")
+    assert "Eq. 3" in losses
+
+
+@pytest.mark.slow
+def test_links_between_pages_lead_somewhere(pages: Path) -> None:
+    broken, checked = [], 0
+    for page in pages.rglob("*.html"):
+        for target in re.findall(r'href="([^"#:]+\.html)(?:#([^"]*))?"', page.read_text(encoding="utf-8")):
+            file, anchor = (page.parent / target[0]).resolve(), target[1]
+            checked += 1
+            if not file.exists() or (anchor and f'id="{anchor}"' not in file.read_text(encoding="utf-8")):
+                broken.append(f"{page.name} -> {target[0]}#{target[1]}")
+    assert checked > 100
+    assert not broken
