@@ -77,18 +77,6 @@ def test_another_start_is_another_run(imported: Imported, corpus: Corpus, one_ta
         train(corpus, "tau=1", "toy", tokenizer=imported.path / "tokenizer", **{**words, **shape})
 
 
-def test_runs_from_before_there_was_an_init_go_on(corpus: Corpus, tmp_path: Path) -> None:
-    words: dict[str, Any] = {"show": "off", "score": False, "out": tmp_path / "run", **QUICK, "vocab_size": 90}
-    train(corpus, "tau=1", "toy", **words)
-    file = tmp_path / "run" / "config.json"
-    about = json.loads(file.read_text(encoding="utf-8"))
-    assert about.pop("init") is None
-    for name in ("activation", "output_bias"):
-        about["config"]["model"].pop(name)
-    file.write_text(json.dumps(about), encoding="utf-8")
-    assert train(corpus, "tau=1", "toy", **words).dir.finished
-
-
 @pytest.mark.slow
 def test_every_process_starts_from_it(forked: None, tmp_path: Path) -> None:
     """Equal up to rounding; two kinds of process cannot agree better, since threads, libraries and addresses differ.
