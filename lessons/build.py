@@ -27,6 +27,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lessons.execution import KERNELSPEC, CellFailed, code_outputs, lesson_folder, run, stderr_texts, tags
+from lessons.listings import relist
 from lessons.navigation import repository, with_links
 from pmd_corpora.terminal import terminal
 
@@ -141,7 +142,7 @@ def build(source: Path, lessons: Path) -> list[Path]:
 def retell(source: Path, lessons: Path) -> bool:
     """Write the new text of both versions around the stored outputs; False, and nothing written, if code has changed.
 
-    Outputs that show the library's source, or come from data that have changed, need an execution: build the lesson.
+    Cells that list source show today's. Outputs from data that have changed need an execution: build the lesson.
     """
     found = versions(source, lessons)
     for target, nb in found.items():
@@ -152,6 +153,7 @@ def retell(source: Path, lessons: Path) -> bool:
             return False
         for stored, cell in zip(*pairs, strict=True):
             cell.outputs, cell.execution_count = stored.outputs, stored.execution_count
+        relist(nb)
     for target, nb in found.items():
         _write(nb, target)
     return True

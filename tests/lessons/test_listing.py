@@ -6,14 +6,19 @@ import html
 import inspect
 import re
 import textwrap
+from pathlib import Path
 
+import nbformat
 import pytest
 
+from lessons.listings import relist
 from pmd_kit.listing import excerpt, listing
 from pmd_lite.distillation.losses import kd_loss, pmd_loss
 from pmd_lite.errors import UserError
 from pmd_lite.model.layers import EncoderLayer, attend
 from pmd_lite.training.trainer import Trainer
+
+LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 
 
 def seen(page: str) -> str:
@@ -43,3 +48,21 @@ def test_an_excerpt_ends_where_it_should_and_notices_that_the_library_changed() 
     assert lines[1].startswith("while ") and "self._between_steps" in lines[-1]
     with pytest.raises(UserError, match=r"Trainer\.run has no lines from 'while True'"):
         excerpt(Trainer.run, "while True", "return")
+
+
+@pytest.mark.parametrize("path", sorted(LESSONS.glob("**/[0-9][0-9]_*.ipynb")), ids=lambda path: path.stem)
+def test_a_stored_page_lists_the_source_of_today(path: Path) -> None:
+    assert relist(nbformat.read(path, as_version=4)) == [], (
+        f"run: python -m lessons.build --text --only {path.name[:2]}"
+    )
+
+
+def test_an_old_listing_is_found_and_renewed() -> None:
+    (path,) = LESSONS.glob("07_*.ipynb")
+    nb = nbformat.read(path, as_version=4)
+    (cell,) = [cell for cell in nb.cells if cell.source == "listing(ce_loss, kd_loss, pmd_loss)"]
+    (out,) = cell.outputs
+    now = dict(out.data)
+    out.data["text/plain"] = out.data["text/plain"].replace("def pmd_loss", "def old_loss")
+    assert relist(nb) == ["listing(ce_loss, kd_loss, pmd_loss)"]
+    assert dict(out.data) == now and relist(nb) == []
