@@ -48,6 +48,7 @@ suppress_warnings = ["mystnb.mime_priority", "myst.header"]
 STYLE = """div.math { overflow-y: hidden; }  /* a formula needs no scroll bar of its own */
 .content { width: 62em; max-width: 100%; }  /* the theme's 46em cut most lines of code and tables */
 .content pre { font-size: .78em; }
+.cell_output .stream pre { white-space: pre-wrap; }  /* as JupyterLab shows printed lines */
 .cell_output td, .cell_output th { padding: .15em .7em; }
 """
 INDEX = """
