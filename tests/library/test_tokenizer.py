@@ -189,9 +189,11 @@ def test_decode_drops_specials_and_tags(fallback: Tokenizer) -> None:
 
 
 def test_many_at_a_time_is_one_at_a_time(fallback: Tokenizer) -> None:
+    one_by_one = [fallback.encode_src(text, "fr-en") for text in SPITEFUL]
+    assert fallback.encode(SPITEFUL, "fr-en", "src") == one_by_one
     for threads in (1, 3):
-        many = fallback.encode(SPITEFUL, "fr-en", "src", threads)
-        assert many == [fallback.encode_src(text, "fr-en") for text in SPITEFUL]
+        ids, lengths = fallback.encode_flat(SPITEFUL, "fr-en", "src", threads)
+        assert ids.tolist() == sum(one_by_one, []) and lengths.tolist() == list(map(len, one_by_one))
 
 
 # ---- one model per language
