@@ -193,7 +193,9 @@ def test_many_at_a_time_is_one_at_a_time(fallback: Tokenizer) -> None:
     assert fallback.encode(SPITEFUL, "fr-en", "src") == one_by_one
     for threads in (1, 3):
         ids, lengths = fallback.encode_flat(SPITEFUL, "fr-en", "src", threads)
-        assert ids.tolist() == sum(one_by_one, []) and lengths.tolist() == list(map(len, one_by_one))
+        assert ids.tolist() == [id_ for one in one_by_one for id_ in one] and lengths.tolist() == list(
+            map(len, one_by_one)
+        )
 
 
 # ---- one model per language
