@@ -193,6 +193,12 @@ def _preset_of(words: list[str]) -> str:
     return "toy"
 
 
+def _named(words: list[str]) -> tuple[str, ...]:
+    """The options among the words, by the names of their fields: --no-rollback and --rollback=False name rollback."""
+    options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
+    return tuple(option.removeprefix("no_") for option in options)
+
+
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a UserError, 128 + the number of a signal."""
     words = sys.argv[1:] if words is None else words
@@ -208,9 +214,7 @@ def main(words: list[str] | None = None) -> int:
         if words[:1] == ["data"]:
             corpora.data(words[1:])
             return 0
-        chosen = _preset_of(words)
-        options = [word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")]
-        named = tuple(option.removeprefix("no_") for option in options)  # --no-rollback and --rollback=False: rollback
+        chosen, named = _preset_of(words), _named(words)
         to_train, to_estimate = TrainArguments.of_preset(chosen, named), EstimateArguments.of_preset(chosen, named)
 
         def train(arguments: Annotated[TrainArguments, arg(name="")] = to_train) -> None:
