@@ -27,7 +27,7 @@
 from pathlib import Path
 
 import pmd_lite as pmd
-from pmd_kit import l15, miniatures, paper_tables
+from pmd_kit import folding, l15, miniatures, paper_tables
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.evaluation.tables import Table
 from pmd_lite.sampling.temperature import temperature_probabilities
@@ -331,7 +331,8 @@ l15.checks.TOKENIZER.grade(tokenizer, seed=15)
 # score. We follow the text where it says something, and the program where the text is silent. The rest is a setting:
 
 # %%
-paper_tables.deviations()
+differences = paper_tables.deviations()
+folding.Folded(f"All {len(differences.rows)} rows: click, or press Enter", differences, before=4)
 
 # %% [markdown]
 # **What to notice.** The first row may matter most: the published program never undoes its trials, so its Auto-PMD trains

@@ -12,9 +12,11 @@ import nbformat
 import pytest
 
 from lessons.listings import relist
+from pmd_kit.folding import Folded
 from pmd_kit.listing import excerpt, listing
 from pmd_lite.distillation.losses import kd_loss, pmd_loss
 from pmd_lite.errors import UserError
+from pmd_lite.evaluation.tables import Table
 from pmd_lite.model.layers import EncoderLayer, attend
 from pmd_lite.training.trainer import Trainer
 
@@ -66,3 +68,12 @@ def test_an_old_listing_is_found_and_renewed() -> None:
     out.data["text/plain"] = out.data["text/plain"].replace("def pmd_loss", "def old_loss")
     assert relist(nb) == ["listing(ce_loss, kd_loss, pmd_loss)"]
     assert dict(out.data) == now and relist(nb) == []
+
+
+def test_a_folded_table_shows_its_first_rows_and_hides_all() -> None:
+    table = Table(["n", "word"], [[1, "one"], [2, "two"], [3, "three"]])
+    before, _, behind = Folded("All <3> rows", table, before=2)._repr_html_().partition("<details>")
+    assert "one" in before and "two" in before and "three" not in before
+    assert "<summary>All &lt;3&gt; rows</summary>" in behind and all(word in behind for word in ("one", "two", "three"))
+    assert Folded("All", table)._repr_html_().startswith("<details>")
+    assert "three" in repr(Folded("All", table, before=1)), "a terminal has no fold"
