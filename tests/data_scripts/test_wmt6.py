@@ -161,7 +161,7 @@ def test_corpus_has_the_exact_sizes_and_loads_without_a_warning(built: Path) -> 
     assert corpus.pairs == ("fr-en", "de-en", "zh-en", "et-en", "ro-en", "tr-en")
     assert corpus.sizes == list(SIZES.values()) and corpus.warnings == () and corpus.name == "wmt6"
     for lang in LANGUAGES:
-        pair, rows = f"{lang}-en", {row for part in shards(lang) for row in part}
+        pair, rows = f"{lang}-en", {line for part in shards(lang) for line in part}
         assert set(corpus.train[pair]) <= rows and len(set(corpus.train[pair])) == SIZES[lang]
         assert list(corpus.valid[pair]) == [row(lang, 8000 + n) for n in range(4)]
         assert list(corpus.test[pair]) == [row(lang, 9000 + n) for n in range(5)]
