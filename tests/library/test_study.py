@@ -122,7 +122,7 @@ def test_a_study_stores_each_run_and_then_has_nothing_to_do(
     same = replace(known, systems={**known.systems, "again": known.systems["tau=1"]})
     assert same.difference("tau=1", "again", list(known.sizes)).p_value == 1
     assert same.chrf_difference("tau=1", "again", list(known.sizes)).delta == 0
-    assert known.bill().rows[-1][1] == pytest.approx(run.compute / Run(work.run_of("tau=1", 1)).compute)
+    assert known.bill().rows[-1][2] == pytest.approx(run.compute / Run(work.run_of("tau=1", 1)).compute)
     files = report.write_report(small, tmp_path / "store", tmp_path / "report")
     text = files[0].read_text(encoding="utf-8")
     assert "| bi-pmd: model_2 | tau=5 | 1 |" in text

@@ -199,11 +199,16 @@ class Study:
     def bill(self, unit: str = "tau=1") -> Table:
         """What the run behind each system has computed, in multiples of a single model's, and its best BLEU."""
         rows: list[list[Cell]] = [
-            [label, system.cost / self.systems[unit].cost, *(fmean(values) for values in self.means(label, "BLEU"))]
+            [
+                label,
+                len(system.seeds),
+                system.cost / self.systems[unit].cost,
+                *(fmean(values) for values in self.means(label, "BLEU")),
+            ]
             for label, system in sorted(self.systems.items(), key=lambda item: item[1].cost)
         ]
         caption = f"Multiply-adds of the whole run, all its students and the runs it learnt from; {unit} = 1"
-        return Table(["system", "compute", "BLEU HRL", "BLEU LRL"], rows, caption=caption)
+        return Table(["system", "seeds", "compute", "BLEU HRL", "BLEU LRL"], rows, caption=caption)
 
     def convergence(self) -> Table:
         """The update at which the mean dev loss of each group was lowest, and how far it has risen since."""
