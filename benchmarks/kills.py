@@ -120,6 +120,7 @@ def forked(words: list[str], said: Path, phase: Any) -> int:
         os.setsid()
         file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 1), os.dup2(file, 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
         for name in SIGNALS[1:]:
             number = getattr(signal, f"SIG{name}")
             signal.signal(number, signal.default_int_handler if name == "INT" else signal.SIG_DFL)
@@ -139,8 +140,8 @@ def forked(words: list[str], said: Path, phase: Any) -> int:
 
 def _quick() -> None:
     """Further processes are forked too, and nothing is drawn: both would take longer than the runs."""
-    real: Any = processes.LaunchConfig
-    setattr(processes, "LaunchConfig", lambda **words: real(**{**words, "start_method": "fork"}))  # noqa: B010
+    real = processes.start_processes
+    setattr(processes, "start_processes", lambda *words, **more: real(*words, **{**more, "start_method": "fork"}))  # noqa: B010
     setattr(processes, "_new_processes", lambda: get_context("fork"))  # noqa: B010
     setattr(commands, "draw", lambda runs, scored: None)  # noqa: B010
     for name in ("plot_frontier", "plot_probabilities", "plot_costs"):

@@ -1,16 +1,15 @@
 """Train on several processes of this machine with one call, also from a notebook cell: torchrun without a shell."""
 
 import logging
+import math
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import connection
@@ -18,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.multiprocessing.spawn import ProcessContext, ProcessException, start_processes
 
 from pmd_lite.api import load_corpus, train
 from pmd_lite.config import Config, check_number
@@ -30,9 +27,6 @@ from pmd_lite.run import Run
 from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.trainer import ASKING
-
-_TOLD = ("UserError: ", "Lost: ")  # errors that say all: a request that is wrong, or a process that does not answer
-_LOGGERS = ("torch.multiprocessing.spawn", "torch.distributed.elastic.multiprocessing.api")
 
 
 def launch(
@@ -54,46 +48,49 @@ def launch(
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
-    # By default the launcher passes USR1 on to no process, and dies of it.
-    os.environ.setdefault("TORCHELASTIC_SIGNALS_TO_HANDLE", ",".join(signal.Signals(x).name for x in ASKING))
-    try:
-        with _handlers_kept(), _torch_heard_if_it_helps(), tempfile.TemporaryDirectory() as logs:
-            config = LaunchConfig(
-                min_nodes=1, max_nodes=1, nproc_per_node=count, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
-                rdzv_endpoint=str(Path(logs) / "agent"), rdzv_configs={"store_type": "file"}, max_restarts=0,
-                start_method="spawn", monitor_interval=0.2, local_addr="localhost",
-                logs_specs=DefaultLogsSpecs(log_dir=logs),
-            )  # fmt: skip
-            # torch's TCP store would listen on every interface, and runs what it receives. A file does not.
-            os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-            job["store"] = str(Path(logs) / "ranks")
-            paths = elastic_launch(config, one_rank)(job, dict(corpus_options or {}), threads)
-    except SignalException as error:  # the launcher has passed the signal on and given the processes 30 seconds
-        stopped = Interrupted(f"stopped by {signal.Signals(error.sigval).name}; what was saved is whole. Give the same "
-                              "command again to continue")  # fmt: skip
-        stopped.number = error.sigval
-        raise stopped from None
-    except ChildFailedError as error:
-        rank, said = _said(error)
-        if said.startswith(_TOLD):
-            raise UserError(said.partition(": ")[2]) from None
-        raise UserError(f"process {rank} of {count} ended: {said}. The run directory is whole; "
-                        "the same call continues from the last checkpoint") from None  # fmt: skip
-    return Run(paths[0])
+    with _signals_kept() as asked, tempfile.TemporaryDirectory() as folder:
+        ranks = start_processes(
+            _rank, (count, folder, one_rank, job, dict(corpus_options or {}), threads), count,
+            join=False, start_method="spawn",
+        )  # fmt: skip
+        try:
+            _wait(ranks, asked)
+        except ProcessException as error:
+            if not asked:
+                raise _failure(error, count, Path(folder)) from None
+        if not asked:
+            return Run((Path(folder) / "run").read_text(encoding="utf-8"))
+    name = signal.Signals(asked[0]).name
+    stopped = Interrupted(f"stopped by {name}; what was saved is whole. Give the same command again to continue")
+    stopped.number = asked[0]
+    raise stopped
 
 
 def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
     """The work of one process; returns the run directory."""
     torch.set_num_threads(threads)
-    os.environ[STORE] = job.pop("store")
     if sys.platform != "win32":  # gloo listens where this machine alone can reach it
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     corpus = load_corpus(job.pop("corpus"), **corpus_options)
+    return str(train(corpus, **job).path)
+
+
+def _rank(rank: int, size: int, folder: str, work: Callable[..., str], *words: Any) -> None:
+    """A process: find the others, work, leave in the folder what the launcher says of it."""
+    for number in ASKING:  # until training begins, a signal ends it
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    here = Path(folder)
+    os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), STORE: str(here / "ranks")})
     try:
-        return str(train(corpus, **job).path)
-    except Interrupted:
+        path = work(*words)
+        if rank == 0:
+            (here / "run").write_text(path, encoding="utf-8")
+    except (Interrupted, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
-        raise
+        sys.exit(128 + signal.SIGINT)
+    except UserError as error:
+        (here / f"said {rank}").write_text(str(error), encoding="utf-8")
+        sys.exit(2)
     except RuntimeError:
         # When one process fails, the others lose the connection and fail too. The launcher checks all in turn.
         # So each waits before it ends: the first to fail then ends first, and the launcher reports its error.
@@ -101,51 +98,48 @@ def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) 
         raise
 
 
+def _wait(ranks: ProcessContext, asked: Sequence[int]) -> None:
+    """Wait until all processes have ended; pass signals on, and give the processes half a minute to save.
+
+    Raises ProcessException for the first that fails, after the others were ended.
+    """
+    passed, until = 0, math.inf
+    while not ranks.join(timeout=0.2):
+        for number in asked[passed:]:
+            passed, until = passed + 1, min(until, time.monotonic() + 30)
+            for process in ranks.processes:
+                if process.is_alive():
+                    os.kill(process.pid, number)
+        if time.monotonic() > until:
+            for process in ranks.processes:
+                process.kill()
+
+
+def _failure(error: ProcessException, count: int, folder: Path) -> UserError:
+    """What a user is told of a process that failed: the request that is wrong, or how the process ended."""
+    rank = error.error_index
+    if (told := folder / f"said {rank}").exists():
+        return UserError(told.read_text(encoding="utf-8"))
+    print(error, file=sys.stderr)
+    last = str(error).strip().splitlines()[-1].rstrip(".")
+    return UserError(f"process {rank} of {count} ended: {last}. The run directory is whole; "
+                     "the same call continues from the last checkpoint")  # fmt: skip
+
+
 @contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Put signal handlers back: the launcher sets its own and leaves them, and Ctrl-C would not work as before."""
-    may_set = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()} if may_set else {}
+def _signals_kept() -> Iterator[list[int]]:
+    """A list of the signals of `ASKING` that come meanwhile. A signal that raises could be lost in a library's code."""
+    came: list[int] = []
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # our message names the process
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
+        yield came
+        return
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in ASKING}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)
-
-
-@contextmanager
-def _torch_heard_if_it_helps() -> Iterator[None]:
-    """Hold back PyTorch's log of ended processes; print it unless a request was refused: then our error says all."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    held: list[logging.LogRecord] = []
-
-    def hold(record: logging.LogRecord) -> bool:
-        held.append(record)
-        return False
-
-    for logger in loggers:
-        logger.addFilter(hold)
-    try:
-        yield
-    except ChildFailedError as error:
-        if _said(error)[1].startswith(_TOLD):
-            held.clear()
-        raise
-    finally:
-        for logger in loggers:
-            logger.removeFilter(hold)
-        for record in held:
-            logging.getLogger(record.name).handle(record)
-
-
-def _said(error: ChildFailedError) -> tuple[int, str]:
-    """The number of the process that failed first, and the last line of its message."""
-    rank, failure = error.get_first_failure()
-    said: Any = failure.message
-    said = said.get("message", said) if isinstance(said, dict) else said
-    lines = [line.strip() for line in str(said).splitlines() if line.strip()] or ["without a word"]
-    return int(rank), re.sub(r"^pmd_lite\.[\w.]+\.", "", lines[-1].rstrip("."))
+            signal.signal(number, handler)
 
 
 Job = Mapping[str, Any]

@@ -92,6 +92,12 @@ def sums_gradients(rank: int, size: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
+def waits(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
+    """A rank that has not begun to train."""
+    time.sleep(600)
+    return ""
+
+
 def rank_1_hangs(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:
     """Like the launcher's own function, but rank 1 stops in its sixth update, and nobody waits for long."""
     update = Trainer.update

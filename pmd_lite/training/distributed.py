@@ -153,7 +153,8 @@ def place_among_ranks() -> tuple[int, int, int]:
         return 0, 1, 0
     numbers = ({"LOCAL_RANK": "0", **said}.get(name, "") for name in _VARIABLES[:4])
     rank, size, local, port = (int(text) if text.isdecimal() else -1 for text in numbers)
-    if not 0 <= rank < size or local < 0 or (size > 1 and not (0 < port < 65536 and said.get("MASTER_ADDR"))):
+    reachable = STORE in os.environ or (0 < port < 65536 and said.get("MASTER_ADDR"))
+    if not 0 <= rank < size or local < 0 or (size > 1 and not reachable):
         values = ", ".join(f"{name}={value}" for name, value in said.items())
         raise UserError(f"the environment has {values}, which does not describe the processes of one run. If torchrun "
                         f"did not start this process: unset {' '.join(said)}")  # fmt: skip

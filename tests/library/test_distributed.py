@@ -24,7 +24,7 @@ from torch import nn
 from pmd_lite import processes as launching
 from pmd_lite.api import load_corpus, train
 from pmd_lite.config import preset
-from pmd_lite.errors import UserError
+from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.processes import launch
 from pmd_lite.run import Run
 from pmd_lite.training import distributed, gradients
@@ -39,6 +39,7 @@ from tests.ranks import (
     sums_gradients,
     tells_what_it_translates,
     tells_where_it_listens,
+    waits,
 )
 
 WORLD: dict[str, Any] = {
@@ -125,6 +126,25 @@ def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: 
     assert "Traceback" not in err
     assert "pmd_lite: stopped by SIGINT; what was saved is whole. Give the same command again to continue" in err
     assert first < latest.read_text() < "step-00003000", "the update in hand was finished, and saved"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not send itself a signal that can be caught")
+def test_a_signal_while_the_processes_start_ends_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the first process and the second: one that has begun would wait for the other."""
+    real, started = launching.start_processes, []
+
+    def interrupted(*args: Any, **words: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        started.append(real(*args, **words))
+        return started[0]
+
+    monkeypatch.setattr(launching, "one_rank", waits)
+    monkeypatch.setattr(launching, "start_processes", interrupted)
+    with pytest.raises(Interrupted, match="stopped by SIGTERM") as stopped:
+        together(tmp_path / "run", 2)
+    assert stopped.value.number == signal.SIGTERM
+    assert [process.exitcode for process in started[0].processes] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
 @pytest.mark.slow
