@@ -84,7 +84,7 @@ def records(place: Place, here: Path, chance: random.Random) -> None:
         file = chance.choice([path / "runs.json", *(p for p in _files(path) if p.suffix == ".json")])
         spoil_json(file, chance)
         found = Comparison(path)
-    repr(found), found.cost_table().to_text(), found.moving(), found.caution
+    repr(found), found.cost_table().to_text(), found.moving()
     for label in found.systems:
         found.points(label), found.points(label, "dev_loss"), found.curve(label), found.cost(label)
         [found.difference(label, of) for of in ("mean", "HRL", "LRL")]

@@ -450,7 +450,6 @@ Table(["couple", "judgements", "the rules differ", "the lead changes hands"], ro
 # measurement on `longtail` with the following commands, the first with one seed.
 
 # %%
-print(Comparison.load(Path("results") / "alpha_longtail.json").caution.lstrip(". ") or "made by today's library")
 alphas = l08.alpha_grid.AlphaGrid.load(Path("results") / "alpha_longtail.json", Path("results") / "compare_longtail.json")
 print("\n".join(alphas.commands))
 alphas.effect("bleu")

@@ -15,7 +15,7 @@ from pmd_lite.evaluation.scoring import METRICS
 from pmd_lite.evaluation.significance import LEVEL
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.training.cost import COUNTED, PURPOSES
-from pmd_lite.training.rundir import caution
+from pmd_lite.training.rundir import FORMAT
 
 if TYPE_CHECKING:
     from pmd_lite.figures.style import LessonFigure
@@ -29,11 +29,11 @@ class Comparison:
     systems: {label: plain data of one student}, in the order of the methods: method, bleu, chrf, dev_loss, perhaps ter
     ([seed] {pair: value}), differences ({"mean", "HRL", "LRL": (BLEU minus that of tau=1, mark)}), steps and p ({pair:
     probability at each step}, first seed).
-    compute: {method: {purpose: cost}} in multiples of the first method's total; counted says what is counted.
+    compute: {method: {purpose: cost}} in multiples of the first method's total (see `training.cost.COUNTED`).
     sizes: {pair: training sentences}. groups: (high-resource, low-resource) pairs. overrides: fields of the
     configuration that all runs share. equal: "runs" (equal updates) or "equal-compute". failed: {run: why it failed}.
-    notes: lines to print below the table. command: how to make it again, "" if the file does not say. caution: what
-    captions add when an older version made the runs. summary: all this as summary.json holds it.
+    notes: lines to print below the table. command: how to make it again, "" if the file does not say.
+    summary: all this as summary.json holds it.
     """
 
     def __init__(self, path: str | Path, folder: str = "runs", summary: dict[str, Any] | None = None):
@@ -55,17 +55,17 @@ class Comparison:
             for system in data["systems"]
         }
         self.compute: dict[str, dict[str, float]] = data["costs"]
-        self.counted: str = data["counted"]
         self.command: str = data.get("command", "")
-        self.failed: dict[str, str] = data.get("failed", {})
-        self.notes: list[str] = data.get("notes", [])
-        self.caution = caution(data)
+        self.failed: dict[str, str] = data["failed"]
+        self.notes: list[str] = data["notes"]
 
     @classmethod
     def load(cls, file: str | Path) -> Self:
         """Read a stored summary instead of runs. Raises UserError when the file is absent or not of this form."""
         try:
             self = cls(place(file).parent, summary=read_json(place(file)))
+            if self.summary["format"] != FORMAT:
+                raise UserError("another version made it, whose numbers mean something else")
             self.table(), self.cost_table(), self.moving()
             for label in self.systems:
                 steps, p = self.curve(label)
@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def _beside(self) -> list[Metric]:
-        """What the table has beside BLEU: chrF (not in the oldest stored results), and TER if it was asked for."""
+        """What the table has beside BLEU: chrF, and TER if it was asked for."""
         return [of for of in METRICS if of != "bleu" and all(of in system for system in self.systems.values())]
 
     def _caption(self) -> str:
@@ -157,14 +157,13 @@ class Comparison:
             f"{' and '.join(METRICS[of] for of in ('bleu', *self._beside))}, mean ± standard deviation",
             f"diff: from {BASELINE}; {marks}" if BASELINE in self.systems else f"No diff: {BASELINE} was not compared",
             "Losses: dev, nats per token",
-            f"compute: of all students and auxiliary runs, {next(iter(self.compute))} = 1"
-            f"{'' if self.counted == COUNTED else f'; counted: {self.counted}'}",
+            f"compute: of all students and auxiliary runs, {next(iter(self.compute))} = 1",
         ]
         if lost := self._without_bleu():
             parts.append(f"-: no BLEU for {', '.join(lost)}, whose tokenizer was missing")
-        if untested := self.summary.get("untested"):
+        if untested := self.summary["untested"]:
             parts.append(f"No diff with {', '.join(untested)}, whose tokenizer is not on this machine")
-        return ". ".join(parts) + self.caution
+        return ". ".join(parts)
 
     def cost_table(self) -> Table:
         """Compute by purpose, updates and minutes of each method."""
@@ -174,8 +173,8 @@ class Comparison:
             spent = [*(by_purpose.get(purpose, 0.0) for purpose in purposes), sum(by_purpose.values())]
             minutes = self.summary.get("minutes", {}).get(method)
             rows.append([method, *spent, updates.get(method), mean_spread(minutes) if minutes else None])
-        caption = (f"Compute in units of {next(iter(self.compute))}, seed {self.seeds[0]}. Counted: {self.counted}. "
-                   f"Minutes: its own run, one core, others beside it{self.caution}")  # fmt: skip
+        caption = (f"Compute in units of {next(iter(self.compute))}, seed {self.seeds[0]}. Counted: {COUNTED}. "
+                   f"Minutes: its own run, one core, others beside it")  # fmt: skip
         return Table(["method", *purposes, "total", "updates", "minutes"], rows, digits=2, caption=caption)
 
     # ---- figures and files

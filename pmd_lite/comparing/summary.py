@@ -17,7 +17,6 @@ from pmd_lite.evaluation.scoring import one_line, said_beside, tokenizers_used
 from pmd_lite.evaluation.significance import SentenceStats, paired_bootstrap, sentence_stats
 from pmd_lite.evaluation.tokenizers import missing_scorers
 from pmd_lite.run import Run
-from pmd_lite.training.cost import COUNTED
 from pmd_lite.training.rundir import FORMAT
 
 BASELINE = "tau=1"
@@ -112,7 +111,7 @@ def summarise(path: Path, folder: str = "runs") -> dict[str, Any]:
         "corpus": corpus.name, "sizes": dict(zip(corpus.pairs, corpus.sizes, strict=True)), "seeds": request["seeds"],
         "equal": folder, "overrides": request["overrides"], "preset": request["preset"],
         "groups": [list(group) for group in systems[0].runs[0].groups], "systems": _rounded(rows), "format": FORMAT,
-        "costs": _rounded(_costs(first)), "counted": COUNTED, "notes": said_beside(scores, counted),
+        "costs": _rounded(_costs(first)), "notes": said_beside(scores, counted),
         "updates": {method: run.finished["step"] for method, run in first.items()},
         "minutes": _rounded({m: [run.finished["seconds"] / 60 for run in runs] for m, runs in methods.items()}),
         "untested": differences.untested, "failed": request["failed"],

@@ -60,12 +60,6 @@ def lengthened(written: Mapping[str, Any]) -> Config:
     return Config.from_dict({**settings, "train": {**settings["train"], **longer}} if longer else settings)
 
 
-def caution(stored: Mapping[str, Any]) -> str:
-    """A sentence for captions of results from an older version, whose numbers had another meaning; otherwise ""."""
-    old = ". These runs were made by an older version; docs/methods.md says what was wrong then"
-    return "" if stored.get("format", 1) == FORMAT else old
-
-
 class RunDir:
     """Reads and writes one run directory.
 

@@ -141,7 +141,9 @@ def test_the_effect_has_a_line_per_strategy_and_bars_where_there_are_seeds(files
             "Bi-PMD",
         ]
         assert len(ax.containers) == 4
-    assert "Bi-PMD 0: 38.00" in alt_text(fig)
+    (five,) = (of for of in json.loads(files[0].read_text("utf-8"))["systems"] if of["label"] == "tau=5")
+    mean = sum(five["bleu"][0].values()) / 6
+    assert f"model_2 (tau=5) Bi-PMD 0: {mean:.2f}, 0.4: {mean + 1:.2f}, 0.8: {mean - 2:.2f}" in alt_text(fig)
 
 
 # ---------------------------------------------------------------- figures

@@ -34,7 +34,8 @@ def summary() -> dict[str, Any]:
                LRL=[-1.0, ""]),
     ]  # fmt: skip
     return {"corpus": "c", "sizes": {"big": 9, "small": 1}, "seeds": [1, 2], "equal": "runs", "preset": "toy",
-            "counted": "tokens", "overrides": {"steps": 100}, "groups": [["big"], ["small"]], "systems": systems,
+            "format": FORMAT, "failed": {}, "notes": [], "untested": [], "overrides": {"steps": 100},
+            "groups": [["big"], ["small"]], "systems": systems,
             "costs": {"tau=1": {"train": 0.8, "dev": 0.2}, "unimax": {"train": 0.7, "dev": 0.2},
                       "pair": {"train": 2.0, "dev": 0.5}}}  # fmt: skip
 
@@ -90,11 +91,19 @@ def test_equal_compute_by_hand(stored: Comparison) -> None:
         equal_compute(stored, ["x"])
 
 
-def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison) -> None:
-    (one, flat) = both_equalities(stored, ["tau=1", "unimax"]).rows
-    assert one == ["tau=1", 61.0, 5.0, "1.00", 89.43, 15.75]
+def test_one_table_has_equal_updates_and_equal_compute(stored: Comparison, tmp_path: Path) -> None:
+    data = summary()
+    (student,) = [system for system in data["systems"] if system["label"] == "pair model_1 (x)"]
+    student["label"], data["equal"] = "pair model_1 (tau=1)", "equal-compute"
+    data["systems"] = [data["systems"][0], student]
+    fair = load(data, tmp_path)
+    (one, flat) = both_equalities(stored, fair, ["tau=1", "unimax"]).rows
+    assert one == ["tau=1", 61.0, 5.0, "1.00", 61.0, 5.0]
     assert flat == ["unimax", 51.0, 11.0, "0.90", None, None], "what nobody has trained is not measured"
-    assert "auto-pmd model_2 (tau=5) against tau=5 at equal compute: all -15.1" in equal_compute_reading()
+    assert equal_compute_reading(fair).splitlines() == [
+        "pair model_1 (tau=1) minus tau=1, large pairs: -2.0 BLEU (-1.0, -3.0)",
+        "pair model_1 (tau=1) minus tau=1, small pairs: -1.0 BLEU (+0.0, -2.0)",
+    ]
 
 
 def test_figures_say_what_they_show(stored: Comparison) -> None:
@@ -125,7 +134,7 @@ def test_the_picker_draws_every_system(stored: Comparison) -> None:
         assert f'alt="{name}: at the end it draws' in picture.value
 
 
-@pytest.mark.parametrize("part", ["systems", "costs", "counted", "groups", "sizes", "overrides"])
+@pytest.mark.parametrize("part", ["systems", "costs", "format", "groups", "sizes", "overrides"])
 def test_a_file_that_lacks_a_part_is_refused(part: str, tmp_path: Path) -> None:
     data = summary()
     del data[part]
@@ -182,12 +191,6 @@ def test_the_comparison_of_lesson_12_is_there_and_complete() -> None:
     assert len(stored.moving()) == 7
 
 
-def test_results_of_an_older_version_are_marked(tmp_path: Path) -> None:
-    """Stored comparisons without the format of today carry a caution in every caption, those with it none."""
-    data = json.loads((RESULTS / "compare_longtail.json").read_text(encoding="utf-8"))
-    for format_, marked in ((None, True), (1, True), (FORMAT, False)):
-        path = tmp_path / "summary.json"
-        path.write_text(json.dumps({**data, **({"format": format_} if format_ else {})}), encoding="utf-8")
-        stored = Comparison.load(path)
-        for table in (stored.table(), equal_compute(stored, ["tau=1"])):
-            assert ("made by an older version" in table.caption) == marked
+def test_results_of_another_version_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="another version made it, whose numbers mean something else"):
+        load({**summary(), "format": FORMAT - 1}, tmp_path)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pmd_kit.l06.checks import finding
+from pmd_kit.stored import caution
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import hypervolume, mean_by_group
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures import plots
 from pmd_lite.figures.style import LessonFigure
 from pmd_lite.run import Run
-from pmd_lite.training.rundir import caution
 
 PLAIN, FLAT = "tau=1", "tau=5"
 MODEL_1, MODEL_2 = "auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"

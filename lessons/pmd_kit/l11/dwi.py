@@ -20,12 +20,12 @@ from torch import Tensor
 from pmd_kit.l11.dwi_tables import mean_grid, replay
 from pmd_kit.l11.figures import action_grids, disagreement, shares_by_step, variance_bars
 from pmd_kit.l11.shares import own_share, share_explained
+from pmd_kit.stored import caution
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import full_space
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.style import XY, LessonFigure
-from pmd_lite.training.rundir import caution
 
 OWN, OTHERS, TOGETHER = "its own action", "the actions of other pairs", "combinations"
 NEARLY, HARDLY = 0.9, 0.5

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from statistics import fmean
 
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.comparing.summary import BASELINE
@@ -22,6 +23,7 @@ from pmd_lite.figures.style import (
     new_figure,
     settled,
 )
+from pmd_lite.training.cost import COUNTED
 
 
 def card(comparison: Comparison, label: str) -> LessonFigure:
@@ -66,7 +68,7 @@ def equal_compute(comparison: Comparison, references: Sequence[str]) -> Table:
         for method, total in totals.items()
     ]
     columns = ["method", "compute", *(f"updates for what {name} costs" for name in references)]
-    caption = f"All made {made:,} updates of each student here. Compute: {comparison.counted}{comparison.caution}"
+    caption = f"All made {made:,} updates of each student here. Compute: {COUNTED}"
     return Table(columns, rows, caption=caption)
 
 
@@ -99,37 +101,31 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 105, subsequent_indent="      ", break_on_hyphens=False, drop_whitespace=True)
 
 
-EQUAL_COMPUTE: Mapping[str, tuple[float, float, float]] = {
-    "tau=1": (52.59, 89.43, 15.75), "tau=5": (55.80, 86.75, 24.84),
-    "bi-pmd model_1 (tau=1)": (47.44, 83.53, 11.35), "bi-pmd model_2 (tau=5)": (48.73, 80.22, 17.24),
-    "auto-pmd model_1 (tau=1)": (44.17, 79.37, 8.97), "auto-pmd model_2 (tau=5)": (40.69, 66.23, 15.14),
-}  # fmt: skip
-"""{system: test BLEU of all six pairs, of the large and of the small ones} on longtail when each method spends what
-1,200 updates of Auto-PMD cost; means of two seeds (docs/log.md, "Rollback or not, at equal compute")."""
-
-
-def both_equalities(comparison: Comparison, labels: Sequence[str]) -> Table:
+def both_equalities(updates: Comparison, compute: Comparison, labels: Sequence[str]) -> Table:
     """BLEU of large and small pairs at equal updates, with the compute that they took, and at equal compute."""
     rows: list[list[Cell]] = []
     for label in labels:
-        low, high = comparison.mean_point(label)
-        rows.append([label, high, low, f"{comparison.cost(label):.2f}", *EQUAL_COMPUTE.get(label, (None,) * 3)[1:]])
+        low, high = updates.mean_point(label)
+        fair: tuple[Cell, Cell] = (None, None)
+        if label in compute.systems:
+            fair = compute.mean_point(label)[::-1]
+        rows.append([label, high, low, f"{updates.cost(label):.2f}", *fair])
     columns = ["system", "HRL, equal updates", "LRL, equal updates", "their compute", "HRL, equal compute",
                "LRL, equal compute"]  # fmt: skip
-    caption = (
-        f"Test BLEU. Equal updates: mean of {len(comparison.seeds)} seeds{comparison.caution}. Equal compute: mean of "
-        "two seeds, made by a still older version. -: not trained at equal compute"
-    )
+    caption = (f"Test BLEU. Equal updates: mean of {len(updates.seeds)} seeds. Equal compute: mean of "
+               f"{len(compute.seeds)}. -: not trained at equal compute")  # fmt: skip
     return Table(columns, rows, digits=1, caption=caption)
 
 
-def equal_compute_reading() -> str:
-    """Whether each student is above the single model with its own temperature when both compute as much."""
+def equal_compute_reading(compute: Comparison) -> str:
+    """Each student of a comparison at equal compute beside the single model of its own temperature, seed by seed."""
     lines = []
-    for label, student in EQUAL_COMPUTE.items():
+    for label in compute.systems:
         twin = label.rpartition("(")[2].rstrip(")")
-        if twin != label:
-            apart = [a - b for a, b in zip(student, EQUAL_COMPUTE[twin], strict=True)]
-            of = ", ".join(f"{name} {x:+.1f}" for name, x in zip(("all", "HRL", "LRL"), apart, strict=True))
-            lines.append(f"{label} against {twin} at equal compute: {of}")
+        if twin != label and twin in compute.systems:
+            for axis, of in ((1, "large"), (0, "small")):
+                pairs = zip(compute.points(label), compute.points(twin), strict=True)
+                apart = [student[axis] - single[axis] for student, single in pairs]
+                seeds = ", ".join(f"{x:+.1f}" for x in apart)
+                lines.append(f"{label} minus {twin}, {of} pairs: {fmean(apart):+.1f} BLEU ({seeds})")
     return "\n".join(lines)
