@@ -34,6 +34,9 @@ TINY: dict[str, Any] = {
     "vocab_size": 90, "steps": 12, "tokens": 160, "eval_every": 4, "lr": 5e-3, "warmup": 4, "beam": 1,
     "update_every": 4, "start": 0.0,
 }  # fmt: skip
+SHORT: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32}
+"""Pieces of several letters: sentences of at most 29. A model translates up to `max_len` before it has learnt to stop,
+so this halves what scoring costs."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -59,6 +62,13 @@ def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
 def three_pairs(tiny_corpus: Corpus) -> Corpus:
     """The pairs for which the Marian checkpoint below was made."""
     return tiny_corpus.only(list(tiny_corpus.pairs)[:3])
+
+
+@pytest.fixture(scope="session")
+def short_encoded(three_pairs: Corpus) -> EncodedCorpus:
+    """The three pairs in short sentences: a run that searches or translates takes a third of the time."""
+    config = preset("toy", **SHORT)
+    return encode_corpus(three_pairs, train_tokenizer(three_pairs, config.tokenizer), config.model.max_len)
 
 
 @pytest.fixture(scope="session")
@@ -118,9 +128,8 @@ def stopped_at(step: int) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
-    """make_trainer("auto-pmd", steps=8, ...) -> a Trainer in a directory of its own."""
+def trainers(encoded: EncodedCorpus, place: Path, defaults: dict[str, Any]) -> MakeTrainer:
+    """make("auto-pmd", steps=8, ...) -> a Trainer over these data, in a directory of its own in `place`."""
     count = 0
 
     def make(
@@ -133,12 +142,24 @@ def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
     ) -> Trainer:
         nonlocal count
         count += 1
-        config: Config = preset("toy", **{**TINY, **overrides})
+        config: Config = preset("toy", **{**defaults, **overrides})
         row = get_method(method, samplers)
-        rundir = RunDir(path or tmp_path / f"run{count}")
+        rundir = RunDir(path or place / f"run{count}")
         rundir.path.mkdir(parents=True, exist_ok=True)
-        samplers_made = make_samplers(row.samplers, tiny_encoded.sizes, config, found)
+        samplers_made = make_samplers(row.samplers, encoded.sizes, config, found)
         distiller = make_distiller(row.distiller, row.options, config, found)
-        return Trainer(tiny_encoded, config, samplers_made, distiller, rundir, "off", first_seat=row.first_seat)
+        return Trainer(encoded, config, samplers_made, distiller, rundir, "off", first_seat=row.first_seat)
 
     return make
+
+
+@pytest.fixture
+def make_trainer(tiny_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
+    """A maker of trainers over all six pairs."""
+    return trainers(tiny_encoded, tmp_path, TINY)
+
+
+@pytest.fixture
+def make_short(short_encoded: EncodedCorpus, tmp_path: Path) -> MakeTrainer:
+    """A maker of trainers over three pairs of short sentences."""
+    return trainers(short_encoded, tmp_path, SHORT)

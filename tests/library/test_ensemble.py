@@ -18,7 +18,7 @@ from pmd_lite.model.decoding import beam_search
 from pmd_lite.model.ensemble import Ensemble
 from pmd_lite.model.transformer import Transformer
 from pmd_lite.run import Run
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
 PAD, BOS, EOS, VOCAB = 0, 1, 2, 9
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_averaged_is_refused(members: list[Transformer]) -> None:
 def runs(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Bi-PMD and a single model with its tokenizer; a third run has a tokenizer of its own."""
     folder = tmp_path_factory.mktemp("ensemble")
-    words: dict[str, Any] = {**TINY, "steps": 4, "show": "off", "device": "cpu"}
+    words: dict[str, Any] = {**SHORT, "steps": 4, "show": "off", "device": "cpu"}
     both = train(tiny_corpus, "bi-pmd", "toy", out=folder / "both", **words)
     one = train(tiny_corpus, "tau=1", "toy", out=folder / "one", tokenizer=both.path / "tokenizer", **words)
     return [both, one, train(tiny_corpus, "tau=1", "toy", out=folder / "foreign", **{**words, "vocab_size": 80})]

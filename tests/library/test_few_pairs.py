@@ -21,9 +21,9 @@ from pmd_lite.evaluation.score_tables import by_corpus, score_table
 from pmd_lite.figures.runs import dev_loss_of, frontier_of
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
-SETTINGS: dict[str, Any] = {**TINY, "steps": 2, "eval_every": 1, "update_every": 1, "max_len": 32}
+SETTINGS: dict[str, Any] = {**SHORT, "steps": 2, "eval_every": 1, "update_every": 1}
 
 
 def trained(corpus: Corpus, out: Path, method: str = "tau=1", **words: Any) -> Run:
@@ -129,7 +129,8 @@ def test_a_hundred_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
                        ("train", "valid", "test")}
         for code in languages
     }  # fmt: skip
-    run = trained(Corpus.from_texts("hundred", texts, allow_leakage=True), tmp_path / "r", "bi-pmd", vocab_size=400)
+    corpus = Corpus.from_texts("hundred", texts, allow_leakage=True)
+    run = trained(corpus, tmp_path / "r", "bi-pmd", vocab_size=400, max_len=16)
     assert len(run.table().columns) == 104
     assert main(["show", str(run.path), "--figures"]) == 0
     said = capsys.readouterr().out

@@ -18,9 +18,9 @@ from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
-from tests.conftest import TINY, stopped_at
+from tests.conftest import SHORT, stopped_at
 
-WORDS: dict[str, Any] = {**TINY, "steps": 8, "eval_every": 2, "show": "off", "score": False, "device": "cpu"}
+WORDS: dict[str, Any] = {**SHORT, "steps": 8, "eval_every": 2, "show": "off", "score": False, "device": "cpu"}
 
 
 def go_on(corpus: Corpus, path: Path) -> Run:
@@ -28,7 +28,7 @@ def go_on(corpus: Corpus, path: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def kinds(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kinds(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`run` and other runs, all stopped; `other_step` is `run`, two updates earlier."""
     place = tmp_path_factory.mktemp("kinds")
     words: dict[str, dict[str, Any]] = {
@@ -36,9 +36,9 @@ def kinds(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
     }  # fmt: skip
     for name, changed in words.items():
         with stopped_at(5):
-            train(tiny_corpus, out=place / name, **{"method": "bi-pmd", "preset_name": "toy", **WORDS, **changed})
+            train(three_pairs, out=place / name, **{"method": "bi-pmd", "preset_name": "toy", **WORDS, **changed})
     with stopped_at(3):
-        train(tiny_corpus, "bi-pmd", "toy", out=place / "other_step", **WORDS)
+        train(three_pairs, "bi-pmd", "toy", out=place / "other_step", **WORDS)
     return place
 
 
@@ -71,48 +71,48 @@ def refusal(corpus: Corpus, run: Path) -> str:
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("other", ["other_seed", "other_method", "other_rate", "other_step"])
-def test_a_file_of_another_run_is_refused(file: str, other: str, run: Path, kinds: Path, tiny_corpus: Corpus) -> None:
+def test_a_file_of_another_run_is_refused(file: str, other: str, run: Path, kinds: Path, three_pairs: Corpus) -> None:
     target, source = FILES[file](run), FILES[file](kinds / other)
     if file == "folder":
         shutil.rmtree(target)
         shutil.copytree(source, target)
     else:
         shutil.copy(source, target)
-    said = refusal(tiny_corpus, run)
+    said = refusal(three_pairs, run)
     assert str(run) in said and "back from a backup" in said
     assert said.count(". ") == 1, "one sentence what is wrong, one what to do"
     if file not in ("state.pt", "folder"):
         assert str(target) in said
-    assert go_on(tiny_corpus, Path(shutil.copytree(kinds / "run", run.with_name("again")))).dir.finished
+    assert go_on(three_pairs, Path(shutil.copytree(kinds / "run", run.with_name("again")))).dir.finished
 
 
-def test_weights_of_the_other_student_are_refused(run: Path, tiny_corpus: Corpus) -> None:
+def test_weights_of_the_other_student_are_refused(run: Path, three_pairs: Corpus) -> None:
     for folder in (newest(run), run / "checkpoint" / "best"):
         one, other = folder / "model_1.safetensors", folder / "model_2.safetensors"
         whole = one.read_bytes()
         shutil.copy(other, one)
-        assert str(one) in refusal(tiny_corpus, run)
+        assert str(one) in refusal(three_pairs, run)
         if folder.name == "best":
             with pytest.raises(UserError, match=rf"{one}: these weights are damaged .*another run or student"):
                 RunDir(run).load_weights(0)
         one.write_bytes(whole)
-    go_on(tiny_corpus, run)
+    go_on(three_pairs, run)
 
 
 @pytest.mark.parametrize("file", ["model_1", "best_1"])
-def test_weights_without_their_sum_are_refused(file: str, run: Path, tiny_corpus: Corpus) -> None:
+def test_weights_without_their_sum_are_refused(file: str, run: Path, three_pairs: Corpus) -> None:
     path = FILES[file](run)
     save_file({name: torch.zeros_like(tensor) for name, tensor in load_file(path).items()}, path)
-    assert str(path) in refusal(tiny_corpus, run)
+    assert str(path) in refusal(three_pairs, run)
 
 
-def test_a_missing_file_is_refused(run: Path, tiny_corpus: Corpus) -> None:
+def test_a_missing_file_is_refused(run: Path, three_pairs: Corpus) -> None:
     FILES["best_1"](run).unlink()
-    assert str(FILES["best_1"](run)) in refusal(tiny_corpus, run)
+    assert str(FILES["best_1"](run)) in refusal(three_pairs, run)
 
 
 @pytest.mark.parametrize("change", ["cut", "bit", "zeros", "longer garbage", "inside a line"])
-def test_a_changed_log_is_refused(change: str, run: Path, tiny_corpus: Corpus) -> None:
+def test_a_changed_log_is_refused(change: str, run: Path, three_pairs: Corpus) -> None:
     path = run / "metrics.jsonl"
     data = path.read_bytes()
     changed = {
@@ -120,39 +120,39 @@ def test_a_changed_log_is_refused(change: str, run: Path, tiny_corpus: Corpus) -
         "longer garbage": b"x" * 2 * len(data), "inside a line": data[9:] + data,
     }[change]  # fmt: skip
     path.write_bytes(changed)
-    assert str(path) in refusal(tiny_corpus, run)
+    assert str(path) in refusal(three_pairs, run)
     path.write_bytes(data + b'{"event": "eval", "st')  # a kill leaves this, and it is cut off
-    assert go_on(tiny_corpus, run).dir.metrics()
+    assert go_on(three_pairs, run).dir.metrics()
 
 
-def test_another_tokenizer_is_refused(run: Path, tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_another_tokenizer_is_refused(run: Path, three_pairs: Corpus, tmp_path: Path) -> None:
     """Also one of the same corpus and size, which the ids alone do not tell from the right one."""
     other = {**WORDS, "tokenizer.tau": 1.0}
     with stopped_at(3):
-        train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "other", **other)
+        train(three_pairs, "bi-pmd", "toy", out=tmp_path / "other", **other)
     shutil.rmtree(run / "tokenizer")
     shutil.copytree(tmp_path / "other" / "tokenizer", run / "tokenizer")
-    assert str(run / "tokenizer") in refusal(tiny_corpus, run)
+    assert str(run / "tokenizer") in refusal(three_pairs, run)
 
 
-def test_a_changed_configuration_is_refused(run: Path, tiny_corpus: Corpus) -> None:
+def test_a_changed_configuration_is_refused(run: Path, three_pairs: Corpus) -> None:
     path = run / "config.json"
     path.write_text(path.read_text().replace('"seed": 1', '"seed": 2'))
     with pytest.raises(UserError, match=r"config\.json: this is not the file that the checkpoint knows"):
-        train(tiny_corpus, "bi-pmd", "toy", out=run, **{**WORDS, "seed": 2})
+        train(three_pairs, "bi-pmd", "toy", out=run, **{**WORDS, "seed": 2})
 
 
-def test_a_checkpoint_without_its_sums_is_refused(run: Path, tiny_corpus: Corpus) -> None:
+def test_a_checkpoint_without_its_sums_is_refused(run: Path, three_pairs: Corpus) -> None:
     state = torch.load(newest(run) / "state.pt", weights_only=True)
     del state["ties"]
     torch.save(state, newest(run) / "state.pt")
-    assert str(newest(run) / "state.pt") in refusal(tiny_corpus, run)
+    assert str(newest(run) / "state.pt") in refusal(three_pairs, run)
 
 
-def test_runs_end_in_the_same_bits(run: Path, tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_runs_end_in_the_same_bits(run: Path, three_pairs: Corpus, tmp_path: Path) -> None:
     with stopped_at(7):
-        go_on(tiny_corpus, run)
-    again, whole = go_on(tiny_corpus, run), go_on(tiny_corpus, tmp_path / "whole")
+        go_on(three_pairs, run)
+    again, whole = go_on(three_pairs, run), go_on(three_pairs, tmp_path / "whole")
     for student in range(2):
         for which in ("best", "latest"):
             one, other = (of.dir.load_weights(student, which) for of in (again, whole))
@@ -161,25 +161,25 @@ def test_runs_end_in_the_same_bits(run: Path, tiny_corpus: Corpus, tmp_path: Pat
 
 
 def test_another_number_of_threads_is_said(
-    run: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Path, three_pairs: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It changes the order of sums, so the run ends in other last digits."""
     with stopped_at(6):
-        train(tiny_corpus, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
+        train(three_pairs, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
     assert "threads" not in capsys.readouterr().out
     threads = torch.get_num_threads()
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads + 1)
-    train(tiny_corpus, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
+    train(three_pairs, "bi-pmd", "toy", out=run, **{**WORDS, "show": "lines"})
     said = f"trained on cpu (threads: {threads}) so far, now on cpu (threads: {threads + 1}): the last digits"
     assert said in capsys.readouterr().out
 
 
-def test_best_weights_newer_than_the_checkpoint_are_no_fault(run: Path, tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_best_weights_newer_than_the_checkpoint_are_no_fault(run: Path, three_pairs: Corpus, tmp_path: Path) -> None:
     """As a kill leaves them between their own file and the checkpoint of the same evaluation."""
     later = Path(shutil.copytree(run, tmp_path / "later"))
-    go_on(tiny_corpus, later)
+    go_on(three_pairs, later)
     for student in (1, 2):
         name = f"checkpoint/best/model_{student}.safetensors"
         shutil.copy(later / name, run / name)
     assert list(differences(RunDir(run).load_weights(0), RunDir(later).load_weights(0))) == []
-    assert json.loads((go_on(tiny_corpus, run).path / "finished.json").read_text())["step"] == 8
+    assert json.loads((go_on(three_pairs, run).path / "finished.json").read_text())["step"] == 8

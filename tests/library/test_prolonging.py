@@ -17,14 +17,14 @@ from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
-from tests.conftest import TINY, stopped_at
+from tests.conftest import SHORT, stopped_at
 from tests.paper.test_resume import outcome
 
 SAME = "It ends in the same bits as a run of"
 
 
 def train(corpus: Corpus, method: str, out: Path, steps: int, **more: Any) -> Run:
-    config = preset("toy", **{**TINY, "steps": steps, **more})
+    config = preset("toy", **{**SHORT, "steps": steps, **more})
     return pmd.train(corpus, method, config, out=out, show="lines", score=False)
 
 
@@ -47,14 +47,14 @@ def unlike(whole: Path, longer: Path) -> list[str]:
      ("tau=1", {"samplers": ["multidds-s"], "scorer_every": 4})],
 )  # fmt: skip
 def test_a_prolonged_run_ends_in_the_bits_that_it_promises(
-    tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, more: dict[str, Any]
+    three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, more: dict[str, Any]
 ) -> None:
     """Also where a strategy decides after the update that was the last one: at the end of a run it does not."""
     samplers = {"samplers": more.pop("samplers")} if "samplers" in more else {}
     for name, lengths in (("whole", [12]), ("longer", [4, 8, 12])):
         for steps in lengths:
-            config = preset("toy", **{**TINY, "steps": steps, **more})
-            pmd.train(tiny_corpus, method, config, out=tmp_path / name, show="lines", score=False, **samplers)
+            config = preset("toy", **{**SHORT, "steps": steps, **more})
+            pmd.train(three_pairs, method, config, out=tmp_path / name, show="lines", score=False, **samplers)
     said = capsys.readouterr().out
     assert f"continues after update 4 of 4, up to 8. {SAME} 8 from the start" in said
     assert f"continues after update 8 of 8, up to 12. {SAME} 12 from the start" in said
@@ -70,67 +70,67 @@ def test_a_prolonged_run_ends_in_the_bits_that_it_promises(
      ("cooldown", {}, "the temperature of cooldown")],
 )  # fmt: skip
 def test_what_cannot_be_the_same_is_named(
-    tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, more: dict[str, Any],
+    three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, more: dict[str, Any],
     word: str,
 ) -> None:  # fmt: skip
-    train(tiny_corpus, method, tmp_path / "longer", 8, **more)
-    train(tiny_corpus, method, tmp_path / "longer", 12, **more)
+    train(three_pairs, method, tmp_path / "longer", 8, **more)
+    train(three_pairs, method, tmp_path / "longer", 12, **more)
     said = capsys.readouterr().out
     assert SAME not in said
     assert re.search(f"Unlike a run of 12 from the start in: {word}", said)
     if method != "cooldown":  # which changes its temperature every 64 updates
-        train(tiny_corpus, method, tmp_path / "whole", 12, **more)
+        train(three_pairs, method, tmp_path / "whole", 12, **more)
         assert unlike(tmp_path / "whole", tmp_path / "longer")
 
 
-def test_distillation_that_has_begun_does_not_pause(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_distillation_that_has_begun_does_not_pause(three_pairs: Corpus, tmp_path: Path) -> None:
     """At first it begins after 2 of 4 updates; half of 40 updates would be 20."""
-    train(tiny_corpus, "bi-pmd", tmp_path / "r", 4, start=0.5)
-    run = train(tiny_corpus, "bi-pmd", tmp_path / "r", 40, start=0.5)
+    train(three_pairs, "bi-pmd", tmp_path / "r", 4, start=0.5)
+    run = train(three_pairs, "bi-pmd", tmp_path / "r", 40, start=0.5)
     steps, alphas = run.curve("alpha")
     assert steps[-1] == 40
     assert all(value == run.config.distill.alpha for values in alphas.values() for value in values)
 
 
-def test_a_prolonged_run_is_one_run(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_a_prolonged_run_is_one_run(three_pairs: Corpus, tmp_path: Path) -> None:
     """Interrupted, continued by the same command, never shortened; another setting is still another run."""
     out = tmp_path / "r"
-    train(tiny_corpus, "auto-pmd", out, 4)
+    train(three_pairs, "auto-pmd", out, 4)
     identity = RunDir(out).identity
     (out / "scores.json").write_text("{}", encoding="utf-8")
     with stopped_at(7):
-        train(tiny_corpus, "auto-pmd", out, 12)
+        train(three_pairs, "auto-pmd", out, 12)
     assert not RunDir(out).finished and not (out / "scores.json").exists(), "scores of the shorter run"
     with pytest.raises(UserError, match=r"holds another run: config\.optim\.lr differ"):
-        train(tiny_corpus, "auto-pmd", out, 12, lr=1e-4)
+        train(three_pairs, "auto-pmd", out, 12, lr=1e-4)
     with pytest.raises(UserError, match="r has made 4 updates and cannot become a run of 2"):
-        train(tiny_corpus, "auto-pmd", out, 2)
-    run = train(tiny_corpus, "auto-pmd", out, 12)
+        train(three_pairs, "auto-pmd", out, 2)
+    run = train(three_pairs, "auto-pmd", out, 12)
     assert run.finished["step"] == 12 and RunDir(out).identity == identity
     before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    train(tiny_corpus, "auto-pmd", out, 12)
+    train(three_pairs, "auto-pmd", out, 12)
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
     with pytest.raises(UserError, match="has made 12 updates"):
-        train(tiny_corpus, "auto-pmd", out, 4)
+        train(three_pairs, "auto-pmd", out, 4)
 
 
-def test_a_run_that_stopped_early_continues_with_more_patience(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_a_run_that_stopped_early_continues_with_more_patience(three_pairs: Corpus, tmp_path: Path) -> None:
     early = {"lr": 1e-9, "eval_every": 2, "patience": 2}
-    run = train(tiny_corpus, "tau=1", tmp_path / "r", 40, **early)
+    run = train(three_pairs, "tau=1", tmp_path / "r", 40, **early)
     stopped = run.finished
     assert stopped["reason"] == "early stop" and stopped["step"] < 40
     with pytest.raises(UserError, match=r"stopped early: 2 evaluations had no gain\. Give a larger"):
-        train(tiny_corpus, "tau=1", tmp_path / "r", 60, **early)
-    run = train(tiny_corpus, "tau=1", tmp_path / "r", 40, **{**early, "patience": 0})
+        train(three_pairs, "tau=1", tmp_path / "r", 60, **early)
+    run = train(three_pairs, "tau=1", tmp_path / "r", 40, **{**early, "patience": 0})
     assert run.finished["reason"] == "all steps made" and run.finished["step"] == 40
 
 
 def test_epochs_prolong_a_run_too(
-    tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the command line, and the runs that a method has learnt from stay what they were."""
-    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: tiny_corpus.only(tiny_corpus.pairs[:2]))
-    settings = {key: value for key, value in TINY.items() if key not in ("steps", "vocab_size", "eval_every")}
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: three_pairs.only(three_pairs.pairs[:2]))
+    settings = {key: value for key, value in SHORT.items() if key not in ("steps", "vocab_size", "eval_every")}
     settings |= {"tokens": 600, "max_len": 24}
     words = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
     words = ["train", "-m", "chi-ibr", f"--out={tmp_path / 'r'}", "--tokenizer.vocab-size=90", *words]

@@ -25,20 +25,21 @@ from pmd_lite.methods import Resources
 from pmd_lite.run import Run
 from pmd_lite.training import dev
 from pmd_lite.training.dev import dev_losses, greedy_score
+from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.seeds import derive_seed
 from pmd_lite.training.trainer import Trainer
 from pmd_lite.training.trial import lockstep_trial
-from tests.conftest import TINY, MakeTrainer, stopped_at
+from tests.conftest import SHORT, MakeTrainer, stopped_at
 from tests.paper.test_eq05_06_strategies import DOWN, HALF, TRIALS, FakeProbe, close, students
 from tests.paper.test_resume import assert_same
 
 
-def resumed(make_trainer: MakeTrainer, tmp_path: Path, **settings: Any) -> None:
+def resumed(make_short: MakeTrainer, tmp_path: Path, **settings: Any) -> None:
     """Stop a run in the middle, between two searches; its end has the bits of an undisturbed run."""
-    make_trainer(path=tmp_path / "whole", **settings).run()
+    make_short(path=tmp_path / "whole", **settings).run()
     with stopped_at(6):
-        make_trainer(path=tmp_path / "broken", **settings).run()
-    make_trainer(path=tmp_path / "broken", **settings).run()
+        make_short(path=tmp_path / "broken", **settings).run()
+    make_short(path=tmp_path / "broken", **settings).run()
     assert_same(tmp_path / "whole", tmp_path / "broken")
 
 
@@ -100,9 +101,9 @@ def test_a_first_weight_above_the_limit_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_run_with_a_limit_resumes_to_the_same_bits(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    settings = {"method": "auto-pmd", "alpha_max": 0.12, "steps": 12, "update_every": 2, "step_size": "constant"}
+    settings = {"method": "auto-pmd", "alpha_max": 0.12, "steps": 8, "update_every": 2, "step_size": "constant"}
     resumed(make_trainer, tmp_path, **settings)
-    searches = [line for line in make_trainer(path=tmp_path / "whole").rundir.metrics() if line["event"] == "search"]
+    searches = [line for line in RunDir(tmp_path / "whole").metrics() if line["event"] == "search"]
     assert any(max(line["alpha"]) == pytest.approx(0.12) for line in searches), "the limit was met"
 
 
@@ -131,9 +132,9 @@ def batch_of(trainer: Trainer) -> Batch:
     return collate(trainer.encoded.train[0], range(5), 0)
 
 
-def test_equal_students_teach_themselves(make_trainer: MakeTrainer) -> None:
+def test_equal_students_teach_themselves(make_short: MakeTrainer) -> None:
     """L_kd is the entropy of the prediction itself, and has no gradient: (1 - alpha) times that of L_ce is left."""
-    trainer = make_trainer("bi-pmd", teacher="ensemble", dropout=0.0)
+    trainer = make_short("bi-pmd", teacher="ensemble", dropout=0.0)
     one, two = (student.learner.model for student in trainer.students)
     two.load_state_dict(one.state_dict())
     batch = batch_of(trainer)
@@ -144,14 +145,14 @@ def test_equal_students_teach_themselves(make_trainer: MakeTrainer) -> None:
     expected = torch.autograd.grad(0.4 * ce_loss(logp, batch.gold, 0.1) / batch.tokens, list(one.parameters()))
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
-    peers = make_trainer("bi-pmd", dropout=0.0)
+    peers = make_short("bi-pmd", dropout=0.0)
     peers.students[1].learner.model.load_state_dict(peers.students[0].learner.model.state_dict())
     assert torch.equal(update_of(peers, 0.6, batch)[0], sums), "equal students: the mean is the peer"
 
 
-def test_without_dropout_it_is_the_peer_with_a_smaller_weight(make_trainer: MakeTrainer) -> None:
+def test_without_dropout_it_is_the_peer_with_a_smaller_weight(make_short: MakeTrainer) -> None:
     """alpha .6 of the mean of both is alpha .6 / 1.4 of the peer, times .7 (see `BaseDistiller`)."""
-    ensemble, peers = (make_trainer("bi-pmd", teacher=who, dropout=0.0) for who in ("ensemble", "peers"))
+    ensemble, peers = (make_short("bi-pmd", teacher=who, dropout=0.0) for who in ("ensemble", "peers"))
     batch = batch_of(peers)
     sums, found = update_of(ensemble, 0.6, batch)
     others, expected = update_of(peers, 0.6 / 1.4, batch)
@@ -160,19 +161,19 @@ def test_without_dropout_it_is_the_peer_with_a_smaller_weight(make_trainer: Make
     assert not torch.allclose(sums[1], others[1]), "the targets differ, and so do the losses"
 
 
-def test_with_dropout_it_learns_from_itself_too(make_trainer: MakeTrainer) -> None:
+def test_with_dropout_it_learns_from_itself_too(make_short: MakeTrainer) -> None:
     """p' is the prediction without dropout: then the gradient is no longer that of the peer alone."""
-    ensemble, peers = (make_trainer("bi-pmd", teacher=who, dropout=0.4) for who in ("ensemble", "peers"))
+    ensemble, peers = (make_short("bi-pmd", teacher=who, dropout=0.4) for who in ("ensemble", "peers"))
     batch = batch_of(peers)
     _, found = update_of(ensemble, 0.6, batch)
     _, expected = update_of(peers, 0.6 / 1.4, batch)
     assert any(float((a - 0.7 * b).abs().max()) > 1e-4 for a, b in zip(found, expected, strict=True))
 
 
-def test_an_ensemble_costs_one_more_pass(make_trainer: MakeTrainer) -> None:
+def test_an_ensemble_costs_one_more_pass(make_short: MakeTrainer) -> None:
     found = {}
     for who in ("peers", "ensemble"):
-        trainer = make_trainer("bi-pmd", teacher=who, steps=2)
+        trainer = make_short("bi-pmd", teacher=who, steps=2)
         trainer.run()
         found[who] = trainer.cost.multiply_adds
     assert found["ensemble"]["teacher"] == 2 * found["peers"]["teacher"]
@@ -182,14 +183,14 @@ def test_an_ensemble_costs_one_more_pass(make_trainer: MakeTrainer) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{}, {"turns": "together"}, {"fidelity": "released", "start": 0.0}])
 def test_an_ensemble_resumes_to_the_same_bits(
-    make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
+    make_short: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
 ) -> None:
-    resumed(make_trainer, tmp_path, method="auto-pmd", teacher="ensemble", **overrides)
+    resumed(make_short, tmp_path, method="auto-pmd", teacher="ensemble", **overrides)
 
 
 # ---------------------------------------------------------------- what decides a search
 
-ALPHAS = torch.tensor([[0.1] * 6, [0.9] * 6], dtype=torch.float64)
+ALPHAS = torch.tensor([[0.1] * 3, [0.9] * 3], dtype=torch.float64)
 
 
 def trained_a_little(trainer: Trainer) -> Trainer:
@@ -213,18 +214,17 @@ def test_a_search_by_accuracy_compares_the_share_of_wrong_tokens(make_trainer: M
     errors = dev_losses(learner, trainer.dev, 6, errors=True)[2]
     close(errors, (wrong / tokens).tolist())
     assert len(set(errors.tolist())) > 2, "pairs differ"
-    found = trainer.probe.trial(0, ALPHAS)
+    alphas = ALPHAS.repeat(1, 2)
+    found = trainer.probe.trial(0, alphas)
     twins, salt = trainer.probe._trial_set(0), derive_seed(8, 0)
-    by_hand = lockstep_trial(learner, ALPHAS, twins, lambda batch: trainer.target(0, batch, False), trainer.distiller,
+    by_hand = lockstep_trial(learner, alphas, twins, lambda batch: trainer.target(0, batch, False), trainer.distiller,
                              lambda twin: dev_losses(twin, trainer.dev, 6, errors=True)[2], salt)  # fmt: skip
     assert torch.equal(found, by_hand)
     assert not torch.equal(found[0], found[1])
 
 
-def test_a_search_by_chrf_scores_greedy_translations(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = trained_a_little(make_trainer("auto-pmd", decide_by="chrf", steps=20, lr=0.02))
+def test_a_search_by_chrf_scores_greedy_translations(make_short: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trained_a_little(make_short("auto-pmd", decide_by="chrf", steps=20, lr=0.02))
     model, encoded, config = trainer.students[0].learner.model.eval(), trainer.encoded, trainer.config
     tokenizer = encoded.tokenizer
 
@@ -232,7 +232,7 @@ def test_a_search_by_chrf_scores_greedy_translations(
         found = []
         for pair, split in zip(encoded.pairs, encoded.valid, strict=True):
             sources, references = [split.src[i].tolist() for i in rows], [split.trg[i].tolist() for i in rows]
-            hyps = translate_ids(model, sources, pair, tokenizer, limit=64, budget=960)
+            hyps = translate_ids(model, sources, pair, tokenizer, limit=32, budget=960)
             found.append(chrf_only(hyps, [tokenizer.decode(ids) for ids in references])[0])
         return found
 
@@ -248,29 +248,29 @@ def test_a_search_by_chrf_scores_greedy_translations(
 
 
 @pytest.mark.parametrize("by", ["accuracy", "chrf"])
-def test_a_trial_that_diverged_is_never_chosen(make_trainer: MakeTrainer, by: str) -> None:
-    trainer = make_trainer("auto-pmd", decide_by=by)
+def test_a_trial_that_diverged_is_never_chosen(make_short: MakeTrainer, by: str) -> None:
+    trainer = make_short("auto-pmd", decide_by=by)
     broken = trainer.students[0].learner.copy()
     with torch.no_grad():
         next(broken.model.parameters())[0] = torch.nan
-    assert trainer.probe._verdict(broken).tolist() == [torch.inf] * 6
+    assert trainer.probe._verdict(broken).tolist() == [torch.inf] * 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["accuracy", "chrf"])
 def test_whatever_decides_a_search_the_run_resumes_to_the_same_bits(
-    make_trainer: MakeTrainer, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+    make_short: MakeTrainer, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dev, "SAMPLE", 1)
-    resumed(make_trainer, tmp_path, method="auto-pmd", decide_by=by)
-    lines = [line for line in make_trainer(path=tmp_path / "whole").rundir.metrics() if line["event"] == "search"]
+    resumed(make_short, tmp_path, method="auto-pmd", decide_by=by)
+    lines = [line for line in RunDir(tmp_path / "whole").metrics() if line["event"] == "search"]
     assert len(lines) == 4
     assert all(0 <= x <= (1 if by == "accuracy" else 100) for line in lines for row in line["results"] for x in row)
 
 
 @pytest.mark.parametrize("by", ["accuracy", "chrf"])
-def test_other_decisions_compare_nll(make_trainer: MakeTrainer, by: str) -> None:
-    trainer = make_trainer("uni-pmd", decide_by=by)
+def test_other_decisions_compare_nll(make_short: MakeTrainer, by: str) -> None:
+    trainer = make_short("uni-pmd", decide_by=by)
     assert torch.equal(trainer.probe.dev_loss(0), trainer.probe.losses(0)[0])
 
 
@@ -278,35 +278,35 @@ def test_other_decisions_compare_nll(make_trainer: MakeTrainer, by: str) -> None
 
 
 @pytest.fixture(scope="module")
-def singles(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def singles(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """A tau=1 and a tau=5 run with one tokenizer; the second is shorter and narrower: lengths and sizes are free."""
     folder = tmp_path_factory.mktemp("singles")
-    one = single(tiny_corpus, "tau=1", folder / "one")
-    return [one, single(tiny_corpus, "tau=5", folder / "five", tokenizer=one.path / "tokenizer", steps=4, d_model=8)]
+    one = single(three_pairs, "tau=1", folder / "one")
+    return [one, single(three_pairs, "tau=5", folder / "five", tokenizer=one.path / "tokenizer", steps=4, d_model=8)]
 
 
 def single(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
-    return train(corpus, method, "toy", out=out, **{**TINY, "score": False, "show": "off", "device": "cpu", **words})
+    return train(corpus, method, "toy", out=out, **{**SHORT, "score": False, "show": "off", "device": "cpu", **words})
 
 
-def test_finished_runs_teach_one_student_together(singles: list[Run], tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_finished_runs_teach_one_student_together(singles: list[Run], three_pairs: Corpus, tmp_path: Path) -> None:
     words = {"use": [run.path for run in singles], "tokenizer": singles[0].path / "tokenizer"}
-    run = single(tiny_corpus, "ensemble-distill", tmp_path / "run", alpha=0.3, **words)
+    run = single(three_pairs, "ensemble-distill", tmp_path / "run", alpha=0.3, **words)
     assert not (tmp_path / "run" / "auxiliary").exists(), "nothing was trained before"
     assert [one.path for one in run.auxiliary] == [one.path.resolve() for one in singles]
     assert run.compute_with_auxiliary == sum(one.compute for one in (run, *singles))
     assert run.labels == ["ensemble-distill"]
-    assert {tuple(line["alpha"]) for line in run.evaluations()} == {(0.3,) * 6}
+    assert {tuple(line["alpha"]) for line in run.evaluations()} == {(0.3,) * 3}
     with stopped_at(6):
-        single(tiny_corpus, "ensemble-distill", tmp_path / "broken", alpha=0.3, **words)
-    single(tiny_corpus, "ensemble-distill", tmp_path / "broken", alpha=0.3, **words)
+        single(three_pairs, "ensemble-distill", tmp_path / "broken", alpha=0.3, **words)
+    single(three_pairs, "ensemble-distill", tmp_path / "broken", alpha=0.3, **words)
     assert_same(run.path, tmp_path / "broken")
 
 
-def test_the_target_is_the_mean_of_the_finished_models(make_trainer: MakeTrainer) -> None:
-    others = make_trainer("bi-pmd", seed=7)
+def test_the_target_is_the_mean_of_the_finished_models(make_short: MakeTrainer) -> None:
+    others = make_short("bi-pmd", seed=7)
     models = [student.learner.model.requires_grad_(False) for student in others.students]
-    trainer = make_trainer("ensemble-distill", found=Resources(singles=models), dropout=0.0)
+    trainer = make_short("ensemble-distill", found=Resources(singles=models), dropout=0.0)
     batch = batch_of(trainer)
     logp = log_probs(token_logits(trainer.students[0].learner.model, batch.src, batch.trg_in, batch.keep))
     mean = soft_target([(model, 0.5) for model in models], batch.src, batch.trg_in, batch.keep)
@@ -317,13 +317,13 @@ def test_the_target_is_the_mean_of_the_finished_models(make_trainer: MakeTrainer
 
 
 def test_a_teacher_with_another_tokenizer_or_corpus_is_refused_by_name(
-    singles: list[Run], tiny_corpus: Corpus, tmp_path: Path
+    singles: list[Run], three_pairs: Corpus, tmp_path: Path
 ) -> None:
-    foreign = single(tiny_corpus, "tau=5", tmp_path / "foreign", vocab_size=80, steps=4)
-    few = single(tiny_corpus.only(list(tiny_corpus.pairs)[:2]), "tau=5", tmp_path / "few", steps=4,
+    foreign = single(three_pairs, "tau=5", tmp_path / "foreign", vocab_size=80, steps=4)
+    few = single(three_pairs.only(list(three_pairs.pairs)[:2]), "tau=5", tmp_path / "few", steps=4,
                  tokenizer=singles[0].path / "tokenizer")  # fmt: skip
     for other, says in ((foreign, "its tokenizer differs"), (few, "its corpus differs")):
         with pytest.raises(UserError, match=f"cannot be used here.*For single-tau=5: {says}"):
-            single(tiny_corpus, "ensemble-distill", tmp_path / "run", use=[singles[0].path, other.path],
+            single(three_pairs, "ensemble-distill", tmp_path / "run", use=[singles[0].path, other.path],
                    tokenizer=singles[0].path / "tokenizer")  # fmt: skip
     assert not (tmp_path / "run" / "auxiliary").exists()

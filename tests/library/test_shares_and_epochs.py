@@ -23,6 +23,7 @@ from pmd_lite.interfaces import Clock
 from pmd_lite.planning.stand_in import mean_per_batch
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.sampling.temperature import temperature_probabilities
+from pmd_lite.training.learner import Learner
 from tests.conftest import MakeTrainer
 
 FROM_30_TO_30_000 = (30_000, 3_000, 300, 30)
@@ -54,9 +55,9 @@ class Drawing:
 
     def sentences(self, p: torch.Tensor, micro_batches: int) -> np.ndarray:
         """[pair] sentences in this many draws."""
-        drawn = np.zeros(len(p))
+        drawn, shares = np.zeros(len(p)), batch_shares(p, self.per_batch, self.shares)
         for _ in range(micro_batches):
-            pair = self.schedule.next(batch_shares(p, self.per_batch, self.shares))
+            pair = self.schedule.next(shares)
             drawn[pair] += len(self.streams[pair].draw().rows)
         return drawn
 
@@ -101,9 +102,13 @@ def test_as_alg_1_is_written_short_sentences_get_more_than_their_share() -> None
 @pytest.mark.parametrize("accumulate", [1, 8])
 @pytest.mark.parametrize("method", ["tau=inf", "unimax", "multidds-s", "cooldown"])
 def test_trained_students_drew_what_their_samplers_asked_for(
-    make_trainer: MakeTrainer, method: str, accumulate: int
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, method: str, accumulate: int
 ) -> None:
-    """Static and learnt samplers: the sum of P(l) over all sentences drawn, pair by pair, within one batch and 3 %."""
+    """Static and learnt samplers: the sum of P(l) over all sentences drawn, pair by pair, within one batch and 3 %.
+
+    The updates have no gradients, which take most of the time; the probe of MultiDDS computes its own.
+    """
+    monkeypatch.setattr(Learner, "accumulate", lambda *args, **words: torch.zeros(3))
     trainer = make_trainer(method, steps=160 // accumulate, accumulate=accumulate, eval_every=40, scorer_every=20)
     (student,), asked = trainer.students, np.zeros(6)
     drawn, next_pair = np.zeros(6), student.schedule.next

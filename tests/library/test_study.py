@@ -22,7 +22,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.significance import bleu_of, sentence_stats
 from pmd_lite.figures.style import alt_text
 from pmd_lite.run import Run
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
 HYPS = ["a small house stood there", "no", "", "the tree is green today and tomorrow"]
 REFS = ["a small house stands there", "no", "a word", "the tree was green today"]
@@ -73,7 +73,7 @@ def test_a_picture_shows_the_seeds_that_all_its_systems_have() -> None:
 @pytest.fixture(scope="module")
 def run(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = tmp_path_factory.mktemp("study") / "run"
-    return train(tiny_corpus, "tau=1", "toy", out=out, show="off", score=False, device="cpu", **TINY)
+    return train(tiny_corpus, "tau=1", "toy", out=out, show="off", score=False, device="cpu", **SHORT)
 
 
 def test_its_likelihood_is_the_dev_loss_of_the_run(run: Run, tiny_corpus: Corpus) -> None:
@@ -87,9 +87,9 @@ def test_its_likelihood_is_the_dev_loss_of_the_run(run: Run, tiny_corpus: Corpus
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, tiny_corpus: Corpus) -> str:
-    """A study of three short runs on the tiny corpus, with an ensemble."""
-    whole = plans.Study("short", lambda source, out: tiny_corpus, "toy", {**TINY, "device": "cpu"},
+def small(monkeypatch: pytest.MonkeyPatch, three_pairs: Corpus) -> str:
+    """A study of three short runs on three pairs, with an ensemble."""
+    whole = plans.Study("short", lambda source, out: three_pairs, "toy", {**SHORT, "device": "cpu"},
                         ("tau=1", "tau=5", "bi-pmd"), {"both": (("tau=1", 0), ("tau=5", 0))})  # fmt: skip
     monkeypatch.setitem(plans.STUDIES, "short", whole)
     return "short"
@@ -128,4 +128,4 @@ def test_a_study_stores_each_run_and_then_has_nothing_to_do(
     assert "| bi-pmd: model_2 | tau=5 | 1 |" in text
     assert all(file.exists() for file in files)
     record = next(store.records(small, tmp_path / "store"))
-    assert record["config"]["train"]["steps"] == TINY["steps"]
+    assert record["config"]["train"]["steps"] == SHORT["steps"]

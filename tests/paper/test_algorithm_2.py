@@ -44,8 +44,8 @@ def at_first_search(trainer: Trainer) -> Trainer:
     {}, {"trial_data": "head"}, {"accumulate": 3}, {"trial_ratio": 1.0}, {"decide_by": "accuracy"},
     {"decide_by": "chrf", "teacher": "ensemble"},
 ])  # fmt: skip
-def test_after_a_search_only_alpha_differs(make_trainer: MakeTrainer, overrides: dict[str, Any]) -> None:
-    trainer = at_first_search(make_trainer("auto-pmd", **overrides))
+def test_after_a_search_only_alpha_differs(make_short: MakeTrainer, overrides: dict[str, Any]) -> None:
+    trainer = at_first_search(make_short("auto-pmd", **overrides))
     before = everything(trainer)
     trainer.distiller.update(trainer.probe)
     changed = set(differences(before, everything(trainer)))

@@ -17,10 +17,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pmd_corpora.toy import toy_corpus
 from pmd_lite.config import preset
 from pmd_lite.data.batching import Draw
-from pmd_lite.data.tokenizer import PAD
-from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.data.tokenizer import PAD, train_tokenizer
+from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.mutual import LSMD, BaseDistiller, NoDistillation
 from pmd_lite.errors import Interrupted
@@ -44,7 +45,7 @@ QUICK = ("auto-pmd", "lssd", "multidds-s")
 # 15 updates are five epochs of three; no evaluation falls on a stop. The learning rate is so high that dev losses go up
 # and down, which is what LSSD waits for.
 SETTINGS: dict[str, Any] = {
-    "steps": 15, "tokens": 1400, "accumulate": 3, "eval_every": 8, "lr": 0.1, "update_every": 6, "alpha0": 0.3,
+    "steps": 15, "tokens": 700, "accumulate": 2, "eval_every": 8, "lr": 0.1, "update_every": 6, "alpha0": 0.3,
     "scorer_every": 4, "scorer_steps": 20, "scorer_lr": 0.05, "probe_tokens": 40, "uncertainty_passes": 2,
     "ccl_every": 4, "ccl_wait": 0.8, "ccl_threshold": 0.6,
     "md_every": 4, "md_criterion": "loss",
@@ -61,6 +62,14 @@ def settings_of(name: str) -> dict[str, Any]:
     """A search takes a batch of every pair for each trial, so it gets small batches and its own interval."""
     searches = issubclass(METHODS[name].distiller, AutoPMD)
     return {**SETTINGS, "tokens": 160} if searches else SETTINGS
+
+
+@pytest.fixture(scope="module")
+def tiny_encoded() -> EncodedCorpus:
+    """A third of the sentences: together these trainings are a minute and more."""
+    corpus = toy_corpus("toy", head=20, minimum=4, held=3, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    config = preset("toy", **TINY)
+    return encode_corpus(corpus, train_tokenizer(corpus, config.tokenizer), config.model.max_len)
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[Trainer, int], Any]] = {
     "gradient on train": lambda trainer, student: trainer.probe.gradient(student, "train", 2, 60),
     "gradient on valid": lambda trainer, student: trainer.probe.gradient(student, "valid", 2, 60),
     "uncertainty": lambda trainer, student: dataclasses.asdict(trainer.probe.uncertainty(student, 2, 3, 60)),
-    "trial": lambda trainer, student: trainer.probe.trial(student, ALPHAS),
+    "trial": lambda trainer, student: trainer.probe.trial(student, ALPHAS[:, : len(trainer.encoded.pairs)]),
 }
 
 
@@ -101,8 +101,8 @@ def all_state(trainer: Trainer) -> dict[str, Any]:
 
 @pytest.mark.parametrize("training", [True, False], ids=["in train mode", "in eval mode"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_look_changes_nothing_but_its_own_cost(make_trainer: MakeTrainer, call: str, training: bool) -> None:
-    trainer = trained(make_trainer)
+def test_a_look_changes_nothing_but_its_own_cost(make_short: MakeTrainer, call: str, training: bool) -> None:
+    trainer = trained(make_short)
     for student in trainer.students:
         student.learner.model.train(training)
     before = all_state(trainer)
@@ -113,9 +113,9 @@ def test_a_look_changes_nothing_but_its_own_cost(make_trainer: MakeTrainer, call
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_what_is_seen_does_not_depend_on_the_global_generators(make_trainer: MakeTrainer, call: str) -> None:
+def test_what_is_seen_does_not_depend_on_the_global_generators(make_short: MakeTrainer, call: str) -> None:
     """The answer does not depend on earlier questions either, so a resumed run gets the same."""
-    trainer, answers = trained(make_trainer), []
+    trainer, answers = trained(make_short), []
     for seed in (1, 2):
         torch.manual_seed(seed)
         np.random.seed(seed)

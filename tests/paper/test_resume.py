@@ -26,13 +26,14 @@ from pmd_lite.api import train
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
+from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.training import rundir as rundir_module
 from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import ASKING, Trainer
-from tests.conftest import TINY, MakeTrainer, stopped_at
+from tests.conftest import SHORT, TINY, MakeTrainer, stopped_at, trainers
 
 SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
 
@@ -84,15 +85,15 @@ def crashes_kept(path: Path, into: Path) -> Iterator[list[Path]]:
 
 
 @pytest.mark.slow
-def test_a_crash_before_any_file_operation_loses_nothing(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+def test_a_crash_before_any_file_operation_loses_nothing(make_short: MakeTrainer, tmp_path: Path) -> None:
     """Every file operation of a run in turn is the last that did not happen; after resuming, the bits are the same."""
     settings = {"steps": 4, "eval_every": 2, "update_every": 2}
     whole = tmp_path / "whole"
     with crashes_kept(whole, tmp_path / "crashes") as crashes:
-        make_trainer("auto-pmd", path=whole, **settings).run()
+        make_short("auto-pmd", path=whole, **settings).run()
     assert len(crashes) > 20
     for path in crashes:
-        make_trainer("auto-pmd", path=path, **settings).run()
+        make_short("auto-pmd", path=path, **settings).run()
         assert_same(whole, path)
 
 
@@ -157,15 +158,15 @@ def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{"fidelity": "released", "rollback": True}, {"fidelity": "released"}])
 def test_released_fidelity_resumes_to_the_same_bits(
-    make_trainer: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
+    make_short: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
 ) -> None:
     """The teacher's dropout, too, is a function of seed and step, not of what ran before."""
     whole = tmp_path / "whole"
     with crashes_kept(whole, tmp_path / "crashes") as crashes:
-        make_trainer("auto-pmd", path=whole, **overrides).run()
+        make_short("auto-pmd", path=whole, **overrides).run()
     torch.manual_seed(99)
     broken = crashes[len(crashes) // 2]
-    make_trainer("auto-pmd", path=broken, **overrides).run()
+    make_short("auto-pmd", path=broken, **overrides).run()
     assert_same(whole, broken)
 
 
@@ -182,10 +183,10 @@ def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_go_on(make_short: MakeTrainer, tmp_path: Path) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    make_trainer("auto-pmd", path=whole).run()
-    trainer = make_trainer("auto-pmd", path=stopped)
+    make_short("auto-pmd", path=whole).run()
+    trainer = make_short("auto-pmd", path=stopped)
     real, handler = trainer.update, signal.getsignal(signal.SIGINT)
 
     def update_then_interrupt(student: Any) -> int:
@@ -197,16 +198,23 @@ def test_ctrl_c_saves_and_says_how_to_go_on(make_trainer: MakeTrainer, tmp_path:
     with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*to continue"):
         trainer.run()
     assert signal.getsignal(signal.SIGINT) is handler
-    resumed = make_trainer("auto-pmd", path=stopped)
+    resumed = make_short("auto-pmd", path=stopped)
     resumed.run()
     assert_same(whole, stopped)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that a signal interrupts below."""
+    out, config = tmp_path_factory.mktemp("undisturbed") / "r", preset("toy", **SHORT, device="cpu")
+    return train(three_pairs, "tau=1", config, out=out, show="off", score=False).path
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has only Ctrl-C")
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 138)])
 def test_a_signal_saves_and_the_exit_status_names_it(
-    name: str, status: int, tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str, status: int, three_pairs: Corpus, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """What schedulers, containers and closed terminals send; twice, as a launcher passes it on."""
@@ -221,16 +229,15 @@ def test_a_signal_saves_and_the_exit_status_names_it(
         return real(self, student)
 
     monkeypatch.setattr(Trainer, "update", update_then_signal)
-    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: tiny_corpus)
+    monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: three_pairs)
     words = [f"--{'tokenizer.' if key == 'vocab_size' else ''}{key.replace('_', '-')}={value}"
-             for key, value in TINY.items()]  # fmt: skip
+             for key, value in SHORT.items()]  # fmt: skip
     words = ["train", "-m", "tau=1", "--show", "off", "--device", "cpu", f"--out={tmp_path / 'r'}", *words]
     assert main(words) == status
     assert "stopped at step 7 of 12" in capsys.readouterr().err
     assert [signal.getsignal(one) for one in ASKING] == handlers
     assert main(words) == 0
-    whole = train(tiny_corpus, "tau=1", preset("toy", **TINY, device="cpu"), out=tmp_path / "w", show="off")
-    assert_same(whole.path, tmp_path / "r")
+    assert_same(undisturbed, tmp_path / "r")
 
 
 @pytest.mark.parametrize(("seconds", "stops"), [(0.1, Interrupted), (2.0, KeyboardInterrupt)])
@@ -299,13 +306,20 @@ def test_two_processes_do_not_train_in_one_directory(tiny_corpus: Corpus, tmp_pa
     assert RunDir(tmp_path / "r").finished
 
 
+@pytest.fixture(scope="module")
+def finished(short_encoded: EncodedCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a single model; a test that changes it takes a copy."""
+    trainer = trainers(short_encoded, tmp_path_factory.mktemp("finished"), SHORT)("tau=1")
+    trainer.run()
+    return trainer.rundir.path
+
+
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "delete", "pickle"])
 @pytest.mark.parametrize("file", ["state.pt", "model_1.safetensors"])
 def test_damaged_checkpoints_are_refused_in_words(
-    make_trainer: MakeTrainer, tmp_path: Path, damage: str, file: str
+    make_short: MakeTrainer, finished: Path, tmp_path: Path, damage: str, file: str
 ) -> None:
-    path = tmp_path / "r"
-    make_trainer("tau=1", path=path).run()
+    path = Path(shutil.copytree(finished, tmp_path / "r"))
     target = path / "checkpoint" / (path / "checkpoint" / "LATEST").read_text() / file
     data = target.read_bytes()
     if damage == "truncate":
@@ -319,7 +333,7 @@ def test_damaged_checkpoints_are_refused_in_words(
     else:
         torch.save(_Bomb(tmp_path / "exploded"), target)
     with pytest.raises(UserError, match="damaged"):
-        make_trainer("tau=1", path=path).run()
+        make_short("tau=1", path=path).run()
     assert not (tmp_path / "exploded").exists()
 
 
@@ -333,22 +347,20 @@ class _Bomb:
         return os.mkdir, (self.mark,)
 
 
-def test_metrics_are_cut_back_to_the_checkpoint(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    path = tmp_path / "r"
-    make_trainer("tau=1", path=path).run()
+def test_metrics_are_cut_back_to_the_checkpoint(make_short: MakeTrainer, finished: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(finished, tmp_path / "r"))
     whole = (path / "metrics.jsonl").read_bytes()
     with open(path / "metrics.jsonl", "ab") as file:
         file.write(b'{"event": "eval", "step": 99, "stud')  # written after the checkpoint by a run that was killed
     assert len(RunDir(path).metrics()) == 3
-    make_trainer("tau=1", path=path).run()
+    make_short("tau=1", path=path).run()
     assert (path / "metrics.jsonl").read_bytes() == whole
     assert [json.loads(line)["step"] for line in whole.splitlines()] == [4, 8, 12]
 
 
-def test_weights_of_another_shape_are_refused(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    path = tmp_path / "r"
-    make_trainer("tau=1", path=path).run()
-    wider: Trainer = make_trainer("tau=1", path=path, ffn=64)
+def test_weights_of_another_shape_are_refused(make_short: MakeTrainer, finished: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(finished, tmp_path / "r"))
+    wider: Trainer = make_short("tau=1", path=path, ffn=64)
     with pytest.raises(UserError, match="another model shape"):
         wider.run()
 
