@@ -18,20 +18,28 @@ import pmd_lite as pmd
 from pmd_lite import auxiliary
 from pmd_lite.data.batching import round_of
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokens import EncodedCorpus
+from pmd_lite.data.tokenizer import train_tokenizer
+from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.errors import UserError
 from pmd_lite.methods import get_method
 from pmd_lite.run import Run
 from pmd_lite.training.cost import per_token
 from pmd_lite.training.rundir import RunDir
-from tests.conftest import TINY, stopped_at
+from tests.conftest import SHORT, stopped_at
 
 # 64 stratified draws: every pair is trained on at least once.
-QUICK: dict[str, Any] = {**TINY, "steps": 64, "eval_every": 16, "update_every": 16}
+QUICK: dict[str, Any] = {**SHORT, "steps": 64, "eval_every": 16, "update_every": 16}
 
 
 def train(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
     return pmd.train(corpus, method, "toy", out=out, show="off", **{"score": False, **QUICK, **words})
+
+
+@pytest.fixture(scope="module")
+def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
+    """As the runs below read it."""
+    config = pmd.preset("toy", **QUICK)
+    return encode_corpus(tiny_corpus, train_tokenizer(tiny_corpus, config.tokenizer), config.model.max_len)
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +187,8 @@ def test_what_is_read_decides_what_must_be_alike(
     losses = ["label_smoothing is 0.0 there and 0.1 here", "d_model is 8 there and 16 here",
               f"steps is 4 there and {wants[0]} here"]  # fmt: skip
     assert why("ccl-m", small) == why("multi-distill", small, samplers=["ccl-m"]) == losses
-    assert why("multi-distill", small, model=replace(config.model, max_len=65)) == [
-        "max_len is 64 there and 65 here"
+    assert why("multi-distill", small, model=replace(config.model, max_len=33)) == [
+        "max_len is 32 there and 33 here"
     ], "no room for as long sentences"
     auto = train(tiny_corpus, "auto-pmd", tmp_path / "auto", d_model=8, vocab_size=80, score=False, steps=4)
     assert why("lsmd", auto) == []
@@ -275,7 +283,7 @@ def test_what_is_prepared_counts_once_however_often_a_run_is_stopped(
     once = per_token(run.model())
     valid, pairs = tiny_encoded.valid, len(tiny_encoded.valid)
     sentences, src = sum(len(split) for split in valid), sum(split.src_tokens for split in valid)
-    assert once.multiply_adds(src, sentences, 1, 1) <= prepared - cache <= once.multiply_adds(src, 64 * sentences, 1, 1)
+    assert once.multiply_adds(src, sentences, 1, 1) <= prepared - cache <= once.multiply_adds(src, 32 * sentences, 1, 1)
     assert pairs == len(teachers) == 6
 
 
