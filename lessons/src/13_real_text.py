@@ -279,7 +279,8 @@ print(study.reading("tau=2"))
 # <!-- BEGIN ANSWER -->
 # **Our answer.** A student that trades one group for the other is on the same frontier as $\tau=2$, at more than twice the price. Only a
 # system that gains in one group and loses in none has moved the frontier. A baseline that is left out makes a method look better
-# than it is. Count the seeds before you write your sentence.
+# than it is: the printed lines put $\tau=2$ above $\tau=5$ on the large pairs, with a mark and three seeds, and not below it on the small
+# ones. So who compares a student with $\tau=5$ has chosen a weak rival. Count the seeds before you write your sentence.
 # <!-- END ANSWER -->
 
 # %% [markdown]

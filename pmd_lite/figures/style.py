@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -37,7 +38,6 @@ LEADER = {"arrowstyle": "-", "color": GRAY, "linewidth": 0.7, "shrinkA": 0, "shr
 SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))  # (right, up) of a point
 
 XY = tuple[float, float]
-Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 class LessonFigure(Figure):
@@ -195,22 +195,20 @@ def place_labels(
     def on_paper(p: XY) -> tuple[float, float]:
         return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
 
-    taken: list[Box] = []
-    for spots, radius in ((points, 8.0), (avoid, 2.0)):
-        taken += [(x - radius, y - radius, x + radius, y + radius) for x, y in map(on_paper, spots)]
+    # [box, 4]: left, low, right, top of all that a name should not cover
+    taken = np.array([(x - radius, y - radius, x + radius, y + radius)
+                      for spots, radius in ((points, 8.0), (avoid, 2.0)) for x, y in map(on_paper, spots)])  # fmt: skip
     for name, point in zip(names, points, strict=True):
         x, y = on_paper(point)
         long = _text_width(name)
-        places: list[tuple[float, float, int, int, Box]] = []
-        for gap, (right, up) in itertools.product(GAPS, SIDES):
-            left = x + right * gap + (right - 1) / 2 * long
-            low = y + up * gap + (up - 1) / 2 * LINE_HEIGHT
-            box = (left, low, left + long, low + LINE_HEIGHT)
-            outside = max(0.0, -left) + max(0.0, box[2] - width) + max(0.0, -low) + max(0.0, box[3] - height)
-            cost = sum(_overlap(box, other) for other in taken) + 100 * outside + 4 * gap
-            places.append((cost, gap, right, up, box))
-        _, gap, right, up, box = min(places, key=lambda place: place[0])  # the first of equals
-        taken.append(box)
+        places = list(itertools.product(GAPS, SIDES))
+        gap, right, up = np.array([(gap, *side) for gap, side in places]).T  # each [place]
+        left, low = x + right * gap + (right - 1) / 2 * long, y + up * gap + (up - 1) / 2 * LINE_HEIGHT
+        boxes = np.stack([left, low, left + long, low + LINE_HEIGHT], 1)
+        outside = np.maximum(0, [-left, boxes[:, 2] - width, -low, boxes[:, 3] - height]).sum(0)
+        best = int((_overlaps(boxes, taken).sum(1) + 100 * outside + 4 * gap).argmin())  # the first of equals
+        taken = np.vstack([taken, boxes[best]])
+        gap, (right, up) = places[best]
         ax.annotate(
             name, xy=(point[0], point[1]), xytext=(right * gap, up * gap), textcoords="offset points",
             ha=("right", "center", "left")[right + 1], va=("top", "center", "bottom")[up + 1],
@@ -218,6 +216,10 @@ def place_labels(
         )  # fmt: skip
 
 
-def _overlap(a: Box, b: Box) -> float:
-    """Common area of two boxes."""
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+def _overlaps(boxes: Any, others: Any) -> Any:
+    """[box, other] the area that two boxes have in common. Boxes are rows: left, low, right, top."""
+    wide, high = (
+        np.minimum(boxes[:, None, axis + 2], others[:, axis + 2]) - np.maximum(boxes[:, None, axis], others[:, axis])
+        for axis in (0, 1)
+    )
+    return np.maximum(0, wide) * np.maximum(0, high)
