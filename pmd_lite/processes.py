@@ -84,12 +84,12 @@ def _rank(rank: int, size: int, folder: str, work: Callable[..., str], *words: A
     try:
         path = work(*words)
         if rank == 0:
-            (here / "run").write_text(path, encoding="utf-8")
+            (here / "run").write_text(path, encoding="utf-8", newline="\n")
     except (Interrupted, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the same Ctrl-C may still be on its way from the launcher
         sys.exit(128 + signal.SIGINT)
     except UserError as error:
-        (here / f"said {rank}").write_text(str(error), encoding="utf-8")
+        (here / f"said {rank}").write_text(str(error), encoding="utf-8", newline="\n")
         sys.exit(2)
     except RuntimeError:
         # When one process fails, the others lose the connection and fail too. The launcher checks all in turn.
