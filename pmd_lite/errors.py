@@ -26,9 +26,9 @@ class Interrupted(UserError):
     number: int = signal.SIGINT
 
 
-def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """A question with the nearest known name, for an unknown one; "" when none is near."""
-    near = difflib.get_close_matches(name[:80], list(known), 1, cutoff) if isinstance(name, str) else []
+    near = difflib.get_close_matches(name[:80], list(known), n=1) if isinstance(name, str) else []
     return f"did you mean {near[0]!r}? " if near else ""
 
 

@@ -107,7 +107,7 @@ def get_method(name: str, samplers: Sequence[str] | None = None) -> Method:
         seat = 0 if parse_tau(name) == 1 else 1
         row = replace(METHODS["tau=5"], name=name, samplers=(name,), first_seat=seat, reported=("-", "-", "-", "-"))
     else:
-        raise UserError(f"no method called {shown(name)}; {nearest(name, METHODS, 0.3)}There are {', '.join(METHODS)}")
+        raise UserError(f"no method called {shown(name)}; {nearest(name, METHODS)}There are {', '.join(METHODS)}")
     if samplers is None:
         return row
     for specification in samplers:
@@ -188,7 +188,7 @@ def parse_tau(specification: str) -> float:
     except ValueError:
         tau = -1.0
     if not specification.startswith("tau=") or not tau >= TEMPERATURE[0]:
-        raise UserError(f"no sampler {shown(specification)}; {nearest(specification, SAMPLERS, 0.4)}There are "
+        raise UserError(f"no sampler {shown(specification)}; {nearest(specification, SAMPLERS)}There are "
                         f"{', '.join(SAMPLERS)}. Or write tau=1, tau=5 or tau=inf (a positive temperature, at least "
                         "0.001), or tau for the config's")  # fmt: skip
     return tau

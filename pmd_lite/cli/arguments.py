@@ -25,6 +25,9 @@ from pmd_lite.planning import MEAN_TOKENS
 if TYPE_CHECKING:
     from pmd_lite.data.corpus import Corpus
 
+if lines := getattr(tyro._strings, "remove_single_line_breaks", None):  # a field's indented line is not a paragraph
+    vars(tyro._strings)["remove_single_line_breaks"] = lambda text: lines(re.sub(r"\n {4}(?=\S)", " ", text))
+
 Words = tuple[str, ...]
 ABOUT = """Pareto Mutual Distillation for multilingual translation.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
@@ -246,6 +247,10 @@ for words in (["--help"], ["train", "--help"], ["data", "--help"], ["--version"]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *helps, version, end = done.stdout.split("=== []\n")
     assert len(helps) == 3 and all("options" in said for said in helps)
+    assert "one plain model\n" in helps[0]
+    for line, below in itertools.pairwise(helps[1].splitlines()):  # no line ends before the next word has no room
+        if line.startswith("│   ") and below.startswith("│   "):
+            assert len(f"{line[26:78].rstrip()} {below.split()[1]}") > 52, (line, below)
     assert "pmd_lite 0." in version and end == ""
 
 
