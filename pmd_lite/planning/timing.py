@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import os
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 
@@ -191,18 +189,10 @@ def describe(device: torch.device) -> str:
 
 
 def memory_now(device: torch.device) -> float:
-    """Bytes in use: on the device if it counts them, else by this process (0 if the system does not tell)."""
+    """Bytes in use: on the device if it counts them, else by this process."""
     if device.type == "cuda":
         return float(torch.cuda.memory_allocated(device))
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return float(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    scale = 1 if sys.platform == "darwin" else 1024
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * scale
+    return float(psutil.Process().memory_info().rss)
 
 
 @contextmanager
