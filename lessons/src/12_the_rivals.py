@@ -495,8 +495,8 @@ print(l12.comparison.equal_compute_reading(fair))
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Both single models gain more than ten BLEU, also on the small pairs: at 1,200 updates all models are far from
-# converged, so compute is worth more than any teacher. Every printed difference is negative in both seeds, by 4.7 to 23.6 BLEU. At
-# equal compute no student comes near the single model of its own temperature.
+# converged, so compute is worth more than any teacher. Every printed difference is negative in both seeds, on average by 4.7 to
+# 23.6 BLEU. At equal compute no student comes near the single model of its own temperature.
 # <!-- END ANSWER -->
 
 # %% [markdown]

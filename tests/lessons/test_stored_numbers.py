@@ -1,0 +1,113 @@
+"""Numbers of stored comparisons that lessons and docs/results.md name in prose: each is read again from the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pmd_kit.l12.comparison import equal_compute_reading
+from pmd_lite.comparing.comparison import Comparison
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def comparison(name: str) -> Comparison:
+    return Comparison.load(ROOT / "lessons" / "results" / f"{name}_longtail.json")
+
+
+@cache
+def printed(name: str) -> dict[tuple[str, str], str]:
+    """{(system, column): the cell as its table prints it}; a difference is called by the column before it."""
+    table = comparison(name).table()
+    columns = [f"{before} diff" if own.strip() == "diff" else own for before, own in pairwise(["", *table.columns])]
+    lines = [line for line in table.to_markdown().splitlines() if line.startswith("| ")][2:]
+    cells = [[cell.strip(" *") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return {(row[0], column): cell for row in cells for column, cell in zip(columns, row, strict=True)}
+
+
+def cell(column: str, system: str, of: str = "compare") -> str:
+    """As people write it: .9 instead of 0.9, without the mark of a test."""
+    return re.sub(r"\b0(?=\.)", "", printed(of)[system, column].strip(" ▲▼"))
+
+
+def value(column: str, system: str, of: str = "compare") -> float:
+    return float(cell(column, system, of).split(" ")[0])
+
+
+def marked(column: str, *systems: str) -> bool:
+    return all(printed("compare")[system, f"{column} diff"][-1] in "▲▼" for system in systems)
+
+
+def span(values: list[float]) -> str:
+    return f"{min(values):.1f} to {max(values):.1f}"
+
+
+def below_twins() -> list[list[float]]:
+    """At equal compute: what each student has less than the single model of its temperature, in a group; a row of the
+    mean and the seeds."""
+    lines = equal_compute_reading(comparison("equal")).splitlines()
+    return [[-float(x) for x in re.findall(r"[+-]\d+\.\d", line)] for line in lines]
+
+
+NEAR = ("multidds-s", "cooldown", "multiuat")
+AUTO, BI = "auto-pmd model_1 (tau=1)", "bi-pmd model_1 (tau=1)"
+MADE: list[tuple[str, Callable[[], str]]] = [
+    ("08_*", lambda: f"a lower loss than $\\tau=1$ on the small pairs ({cell('LRL loss', BI)} and "
+     f"{cell('LRL loss', 'tau=1')}) and a higher one on the large pairs ({cell('HRL loss', BI)} and "
+     f"{cell('HRL loss', 'tau=1')})"),
+    ("08_*", lambda: f"{-value('HRL diff', BI):.1f} less, marked; on the small ones {cell('LRL diff', BI)}."),
+    ("08_*", lambda: "`model_1` of Uni-PMD differs by {} and {}, not marked".format(
+        *(cell(f"{group} diff", "uni-pmd model_1 (tau=1)") for group in ("HRL", "LRL")))),
+    ("08_*", lambda: "`model_2` at .2 has {:.1f} more than its twin, whose bar is {}".format(
+        value("BLEU", "bi-pmd alpha=0.2: model_2 (tau=5)", "alpha") - value("BLEU", "tau=5", "alpha"),
+        cell("BLEU", "tau=5").split("± ")[1])),
+    ("08_*", lambda: "At .8 both students are ruined: {} and {}, where the twins have {} and {}.".format(
+        *(cell("BLEU", f"bi-pmd alpha=0.8: model_{i} (tau={tau})", "alpha") for i, tau in ((1, 1), (2, 5))),
+        *(cell("BLEU", twin, "alpha") for twin in ("tau=1", "tau=5")))),
+    ("10_*", lambda: f"`model_1` has {cell('HRL', AUTO)} and Dynamic-MD's "
+     f"{cell('HRL', 'dynamic-md model_1 (tau=1)')}: there"),
+    ("10_*", lambda: f"On the small pairs ({cell('LRL', AUTO)} and {cell('LRL', 'dynamic-md model_1 (tau=1)')})"),
+    ("10_*", lambda: "has {} and {}: what".format(*(cell(g, "lsmd model_1 (tau=1)") for g in ("HRL", "LRL")))),
+    ("12_*", lambda: f"they gain {span([value('LRL diff', s) for s in NEAR])} BLEU on the small pairs, marked"),
+    ("12_*", lambda: "MultiDDS-S and MultiUAT compute {} and {} times as much as $\\tau=1$, and Cooldown, which only "
+     "has a plan, {} times".format(*(cell("compute", s) for s in ("multidds-s", "multiuat", "cooldown")))),
+    ("12_*", lambda: "Cooldown leads MultiDDS-S by .{:.0f} on the small pairs, and its bar is {}.".format(
+        10 * (value("LRL", "cooldown") - value("LRL", "multidds-s")), cell("LRL", "cooldown").split("± ")[1])),
+    ("12_*", lambda: f"negative in both seeds, on average by {span([mean for mean, *_ in below_twins()])} BLEU"),
+    ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
+        *(cell("BLEU", s) for s in ("multiuat", "multidds-s", "cooldown", "tau=1")))),
+    ("results", lambda: "They cost {} to {} single models".format(
+        *(cell("compute", s) for s in ("cooldown", "multiuat")))),
+    ("results", lambda: "Auto-PMD's students have {} and {} for {}; tau=5 alone has {}".format(
+        value("BLEU", AUTO), value("BLEU", "auto-pmd model_2 (tau=5)"), cell("compute", AUTO), value("BLEU", "tau=5"))),
+    ("results", lambda: f"loses {-value('HRL diff', 'dynamic-md model_1 (tau=1)')} BLEU on the large languages"),
+    ("results", lambda: "two tau=5 students that teach each other lose {:.0f} BLEU there".format(
+        value("HRL", "tau=5") - sum(value("HRL", f"vanilla-md-tau model_{i} (tau=5)") for i in (1, 2)) / 2)),
+    ("results", lambda: "tau=1 makes 3,896 and has {} mean BLEU, tau=5 {}, Bi-PMD's students {} and {}, Auto-PMD's {} "
+     "and {}".format(*(value("BLEU", label, "equal") for label in (
+         "tau=1", "tau=5", BI, "bi-pmd model_2 (tau=5)", AUTO, "auto-pmd model_2 (tau=5)")))),
+    ("results", lambda: ".8 ends at {} and {} mean BLEU, against {} and {} of the twins".format(
+        *(value("BLEU", f"bi-pmd alpha=0.8: model_{i} (tau={tau})", "alpha") for i, tau in ((1, 1), (2, 5))),
+        *(value("BLEU", twin, "alpha") for twin in ("tau=1", "tau=5")))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "made"), MADE, ids=[f"{where}-{i}" for i, (where, _) in enumerate(MADE)])
+def test_prose_has_the_numbers_of_the_file(where: str, made: Callable[[], str]) -> None:
+    (page,) = (ROOT / "lessons" / "src").glob(f"{where}.py") if "*" in where else [ROOT / "docs" / "results.md"]
+    text = re.sub(r"^# ?", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert made() in re.sub(r"\s+", " ", text)
+
+
+def test_marks_in_prose_are_those_of_the_file() -> None:
+    assert marked("LRL", *NEAR) and marked("BLEU", *NEAR) and not any(marked("HRL", system) for system in NEAR)
+    assert marked("HRL", BI) and not marked("LRL", BI)
+    assert not any(marked(group, "uni-pmd model_1 (tau=1)") for group in ("HRL", "LRL"))
+    assert marked("HRL", "dynamic-md model_1 (tau=1)") and not marked("HRL", AUTO)
+    assert min(map(min, below_twins())) > 0
