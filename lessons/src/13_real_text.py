@@ -294,6 +294,30 @@ shown = [label for label in study.systems if "clip" not in label and "vanilla" n
 study.figure(shown)
 
 # %% [markdown]
+# ## Which number would have told you?
+#
+# A search of Auto-PMD compares *dev losses*, and every run keeps the weights of its lowest one. **Predict** (1 minute): sort all
+# students by dev loss, and then by test BLEU. Is it the same order for the large pairs? And for the small ones?
+
+# %%
+study.agreement()
+
+# %% [markdown]
+# **What to notice.** Compare the row `dev NLL` in the two columns, and then with `accuracy`: how often the model's first choice is
+# the right next token, after the right words so far. If dev loss failed because a model is too sure of itself, then the loss at
+# the best softmax temperature (`at best T`) would agree better with BLEU. Does it?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** On the large pairs dev loss puts the students almost in the order of BLEU. On the small pairs it says next to
+# nothing, and a better temperature does not change that. There, accuracy says more, and greedy BLEU most. Where does the loss
+# fall, then? `benchmarks/where_loss_falls.py` looks at every dev token: on the small pairs, nine tenths of what Bi-PMD's
+# `model_2` loses less than $\tau=5$ lie on tokens that *both* models guess wrong (seed 2: 4.86 nats there instead of 5.42). The
+# student is less wrong, but no more often right. A search that compares dev losses steers the small languages by a number that
+# does not know their BLEU. (Students of one run are not independent of each other, so this table describes these students; it
+# has no test.)
+# <!-- END ANSWER -->
+
+# %% [markdown]
 # ## The bill
 #
 # Two students, a teacher's pass for each batch, and the trials of the search: how much did each run compute, and what did it

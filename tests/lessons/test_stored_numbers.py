@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pmd_kit.l12.comparison import equal_compute_reading
+from pmd_kit.l13.study import Study, rank_correlation
 from pmd_lite.comparing.comparison import Comparison
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,3 +112,16 @@ def test_marks_in_prose_are_those_of_the_file() -> None:
     assert not any(marked(group, "uni-pmd model_1 (tau=1)") for group in ("HRL", "LRL"))
     assert marked("HRL", "dynamic-md model_1 (tau=1)") and not marked("HRL", AUTO)
     assert min(map(min, below_twins())) > 0
+
+
+def test_dev_loss_knows_the_order_of_the_large_pairs_only() -> None:
+    """The answer in lesson 13, from the stored study of real text."""
+    table = Study.load(ROOT / "lessons" / "results" / "studies" / "real-text").agreement()
+    large, small = ({str(row[0]): float(str(row[i])) for row in table.rows} for i in (1, 2))
+    assert large["dev NLL"] < -0.8 and abs(small["dev NLL"]) < 0.3 and abs(small["at best T"]) < 0.3
+    assert 0.4 < small["accuracy"] < small["greedy BLEU"]
+
+
+def test_correlation_of_ranks() -> None:
+    """By hand: ranks 0 1 2 3 and 1 0 3 2 differ by 1 each, and 1 - 6 * 4 / (4 * 15) = .6."""
+    assert rank_correlation([1.0, 2.0, 10.0, 11.0], [5.0, -1.0, 90.0, 80.0]) == pytest.approx(0.6)

@@ -15,6 +15,7 @@ from benchmarks.padding import count, total
 from benchmarks.peers import SHAPES, Peer, labels, marian, textbook
 from benchmarks.training import make_batches, make_engine, race
 from benchmarks.turns import Runner
+from benchmarks.where_loss_falls import by_kind
 from pmd_lite.data.batching import Batch
 from pmd_lite.data.tokens import EncodedSplit, TokenArray
 from pmd_lite.distillation.fused import Mix, projected_loss
@@ -131,3 +132,14 @@ def test_the_gpu_benchmark_says_what_it_lacks(capsys: pytest.CaptureFixture[str]
         gpu.main([])
     assert stopped.value.code == 2
     assert "No CUDA device here" in capsys.readouterr().err
+
+
+def test_a_difference_in_loss_by_kinds_of_tokens() -> None:
+    """By hand: one token of each kind, except that neither is right twice; the parts add up to the difference."""
+    first = torch.tensor([0.1, 1.0, 2.0, 5.0, 7.0]), torch.tensor([True, True, False, False, False])
+    second = torch.tensor([0.2, 1.5, 1.0, 4.0, 6.0]), torch.tensor([True, False, True, False, False])
+    *kinds, whole = by_kind(first, second)
+    wanted = [(20, 0.1, 0.2, 0.02), (20, 1, 1.5, 0.1), (20, 2, 1, -0.2), (40, 6, 5, -0.4), (100, 3.02, 2.54, -0.48)]
+    for row, numbers in zip([*kinds, whole], wanted, strict=True):
+        assert row[1:] == pytest.approx(numbers)
+    assert sum(float(str(row[4])) for row in kinds) == pytest.approx(float(str(whole[4])))

@@ -39,6 +39,15 @@ VALUES: dict[str, Value] = {
 """{column: the number of one pair that it shows}; NLL in nats per token, accuracy of the next token in per cent."""
 
 
+AGREEING = ("chrF", "greedy BLEU", "accuracy", "dev NLL", "at best T", "train NLL")
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's correlation of two lists without ties, from -1 to 1."""
+    one, two = (np.argsort(np.argsort(values)) for values in (a, b))
+    return float(np.corrcoef(one, two)[0, 1])
+
+
 def unpacked(text: str) -> tuple[SentenceStats, NDArray[np.float64]]:
     """([sentence, 10] as `sentence_stats` returns them, [sentence] chrF of 0 to 100) of packed sentence statistics."""
     shape, _, body = text.partition(":")
@@ -229,6 +238,21 @@ class Study:
             *(c for name in ("large", "small") for c in (f"{name}: lowest at update", f"rise after, {name}")),
         ]
         return Table(columns, rows, caption="Mean dev loss in nats per token of the large and of the small pairs")
+
+    def agreement(self, columns: Sequence[str] = AGREEING) -> Table:
+        """Whether other numbers put the students in the order of their test BLEU: Spearman's correlation of ranks.
+
+        Over all seeds; ensembles are left out. Students of one run or seed are not independent, so there is no test.
+        """
+        students = [label for label in self.systems if not label.startswith("ensemble ")]
+        numbers = {
+            name: [[x for label in students for x in self.means(label, name)[side]] for side in (0, 1)]
+            for name in ("BLEU", *columns)
+        }
+        rows: list[list[Cell]] = [[name, *map(rank_correlation, numbers["BLEU"], numbers[name])] for name in columns]
+        caption = (f"Correlation of ranks with test BLEU over {len(numbers['BLEU'][0])} students: 1 the same order, "
+                   "-1 the reverse (a good loss), 0 nothing in common. NLL and accuracy: dev set")  # fmt: skip
+        return Table(["", "large pairs", "small pairs"], rows, caption=caption)
 
     def reading(self, base: str = "") -> str:
         """For each system and group of pairs: better or worse than its twin (or `base`) by the test, or neither."""
