@@ -13,7 +13,8 @@ command continues it.
 from __future__ import annotations
 
 import argparse
-import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ import torch
 import pmd_lite as pmd
 from pmd_kit.l11.shares import own_share
 from pmd_lite.comparing.entries import parse_settings
+from pmd_lite.disk import write_json
 from pmd_lite.distillation.actions import act, step_size
 from pmd_lite.distillation.auto import AutoPMD
 from pmd_lite.distillation.search import choose, full_space, trial_logits
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.interfaces import Events, Probe
 from pmd_lite.methods import METHODS, Method
+from pmd_lite.training.rundir import FORMAT
 
 QUESTIONS = {
     "rollback": ["auto-pmd", "auto-pmd fidelity=released start={start}", "auto-pmd rollback=False", "bi-pmd", "tau=1",
@@ -88,7 +91,9 @@ def dwi(words: argparse.Namespace, settings: dict[str, Any]) -> None:
     columns = ["pair", "searches", "other action", "lost", "range", "own"]
     table = Table(columns, rows, digits=4, caption=caption)
     (words.out / "dwi.md").write_text(table.to_markdown() + "\n", encoding="utf-8")
-    (words.out / "dwi.json").write_text(json.dumps(searches) + "\n", encoding="utf-8")
+    command = shlex.join(["python", "-m", "benchmarks.three_experiments", *sys.argv[1:]])
+    stored = {"format": FORMAT, "command": command, "pairs": pairs, "searches": searches}
+    write_json(words.out / "dwi.json", stored)  # as lessons/results/dwi_longtail.json
     print(table.to_text())
 
 
