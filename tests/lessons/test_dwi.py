@@ -21,6 +21,7 @@ from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import choose, full_space, reduced_space
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import alt_text
+from pmd_lite.training.rundir import FORMAT
 
 PAIRS = ["fra-eng", "est-eng", "tur-eng"]
 SPACE = full_space(3)
@@ -95,7 +96,7 @@ def sample(meddling: float = 1.0, seed: int = 0) -> dict[str, Any]:
                         effects[by] = {a: scale * x for a, x in zip(ACTIONS, shift, strict=True)}
                     columns.append(additive(effects) + 1.5)
                 searches.append(event(step, student, torch.cat(columns, dim=1)))
-    return {"command": "how", "pairs": PAIRS, "searches": searches}
+    return {"format": FORMAT, "command": "how", "pairs": PAIRS, "searches": searches}
 
 
 def load(data: dict[str, Any], folder: Path) -> StoredSearches:
@@ -223,7 +224,9 @@ def test_a_file_that_is_not_of_this_form_is_refused(tmp_path: Path) -> None:
     short["searches"][0]["results"] = short["searches"][0]["results"][:9]
     liar["searches"][0]["full"] = [{"keep": "up", "up": "down", "down": "keep"}[a] for a in liar["searches"][0]["full"]]
     empty["searches"] = []
-    for data, says in ((short, "shape"), (liar, "which its results do not say"), (empty, "no search"), ({}, "pairs")):
+    old = {**sample(), "format": FORMAT - 1}
+    for data, says in ((short, "shape"), (liar, "which its results do not say"), (empty, "no search"), ({}, "pairs"),
+                       (old, "another version")):  # fmt: skip
         with pytest.raises(UserError, match=says):
             load(data, tmp_path)
 

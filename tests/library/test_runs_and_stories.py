@@ -19,7 +19,7 @@ from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.translation import batches_by_length
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
-from pmd_lite.training.rundir import RunDir
+from pmd_lite.training.rundir import FORMAT, RunDir
 from tests.conftest import TINY
 
 WORLD = {
@@ -115,7 +115,7 @@ def test_regimes_judge_by_the_rule_of_lesson_06(tmp_path: Path) -> None:
 
     bleu = {"w": {"tau=1": of((30, 5), (31, 6)), "tau=5": of((20, 10), (21, 11)),
                   stories.MODEL_1: of((30.5, 7), (30.5, 9)), stories.MODEL_2: of((22, 10), (24, 11))}}  # fmt: skip
-    data = {"command": "c", "bleu": bleu, "dev_loss": bleu, "groups": {"w": [["a"], ["b"]]}}
+    data = {"format": FORMAT, "command": "c", "bleu": bleu, "dev_loss": bleu, "groups": {"w": [["a"], ["b"]]}}
     (tmp_path / "r.json").write_text(json.dumps(data), encoding="utf-8")
     stored = stories.Regimes.load(tmp_path / "r.json")
     lines = [" ".join(line.split()) for line in stored.reading().splitlines()]
@@ -127,6 +127,9 @@ def test_regimes_judge_by_the_rule_of_lesson_06(tmp_path: Path) -> None:
     assert "LRL 5.5 HRL 30.5" in stored.figure("w").alt_text
     with pytest.raises(UserError, match="no stored results"):
         stories.Regimes.load(tmp_path / "absent.json")
+    (tmp_path / "r.json").write_text(json.dumps({**data, "format": FORMAT - 1}), encoding="utf-8")
+    with pytest.raises(UserError, match="no stored results .another version"):
+        stories.Regimes.load(tmp_path / "r.json")
 
 
 def test_figures_of_runs_carry_the_runs_numbers(runs: tuple[pmd.Run, ...], tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pmd_kit.l06.checks import finding
-from pmd_kit.stored import caution
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import hypervolume, mean_by_group
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures import plots
 from pmd_lite.figures.style import LessonFigure
 from pmd_lite.run import Run
+from pmd_lite.training.rundir import FORMAT
 
 PLAIN, FLAT = "tau=1", "tau=5"
 MODEL_1, MODEL_2 = "auto-pmd model_1 (tau=1)", "auto-pmd model_2 (tau=5)"
@@ -56,14 +56,15 @@ class Regimes:
     dev_loss: PerSeed
     groups: Mapping[str, Sequence[Sequence[str]]]
     command: str
-    caution: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Regimes:
         """Raises UserError when the file is absent or not of this form."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return cls(data["bleu"], data["dev_loss"], data["groups"], data["command"], caution(data))
+            if data.get("format") != FORMAT:
+                raise ValueError("another version made it, whose numbers mean something else")
+            return cls(data["bleu"], data["dev_loss"], data["groups"], data["command"])
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path}: no stored results ({error}); make them with python -m benchmarks.toy_regimes"
@@ -88,7 +89,7 @@ class Regimes:
         seeds = ", ".join(f"{world} {len(next(iter(by_label.values())))}" for world, by_label in self.bleu.items())
         columns = ["world", "model", "HRL BLEU", "LRL BLEU", "HRL loss", "LRL loss"]
         caption = f"Test BLEU, dev loss in nats per token; mean and standard deviation over seeds ({seeds})"
-        return Table(columns, rows, digits=2, caption=caption + self.caution)
+        return Table(columns, rows, digits=2, caption=caption)
 
     def figure(self, world: str = "longtail") -> LessonFigure:
         """The frontier of one world, with a cloud of seeds behind each mean."""

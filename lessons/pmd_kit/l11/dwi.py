@@ -20,12 +20,12 @@ from torch import Tensor
 from pmd_kit.l11.dwi_tables import mean_grid, replay
 from pmd_kit.l11.figures import action_grids, disagreement, shares_by_step, variance_bars
 from pmd_kit.l11.shares import own_share, share_explained
-from pmd_kit.stored import caution
 from pmd_lite.distillation.actions import ACTIONS
 from pmd_lite.distillation.search import full_space
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.style import XY, LessonFigure
+from pmd_lite.training.rundir import FORMAT
 
 OWN, OTHERS, TOGETHER = "its own action", "the actions of other pairs", "combinations"
 NEARLY, HARDLY = 0.9, 0.5
@@ -47,14 +47,15 @@ class StoredSearches:
     pairs: Sequence[str]
     searches: Sequence[Mapping[str, Any]]
     command: str
-    caution: str = ""
 
     @classmethod
     def load(cls, path: Path) -> StoredSearches:
         """Raises UserError when the file is absent, not of this form, or its choices do not follow from its results."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            stored = cls(data["pairs"], data["searches"], data["command"], caution(data))
+            stored = cls(data["pairs"], data["searches"], data["command"])
+            if data.get("format") != FORMAT:
+                raise ValueError("another version made it, whose numbers mean something else")
             for i, search in enumerate(stored.searches):
                 if list(stored.results(i).shape) != [len(stored.space), len(stored.pairs)]:
                     raise ValueError(f"search {i} has results of shape {list(stored.results(i).shape)}")
@@ -159,7 +160,7 @@ class StoredSearches:
         caption = (
             "lost: dev loss after the reduced choice minus after the full one; range: largest minus smallest dev loss "
             f"of the {len(self.space)} trials (nats per token, mean ± standard deviation over searches). Then: what "
-            f"the variance of its dev loss over the trials is due to{self.caution}"
+            "the variance of its dev loss over the trials is due to"
         )
         columns = ["pair", "another action", "lost", "range", OWN, OTHERS, TOGETHER]
         return Table(columns, rows, digits=4, caption=caption)
