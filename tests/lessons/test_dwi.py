@@ -174,7 +174,7 @@ def test_rules_by_hand(tmp_path: Path) -> None:
     own = [effect(0.0), {"keep": 0.0, "up": -0.01, "down": 0.01}, effect(0.0)]
     results = torch.cat([additive([effect(0.0), {"keep": 0.0, "up": 0.05, "down": 0.0}, effect(0.0)]), additive(own),
                          additive([effect(0.0)] * 3)], dim=1) + 1  # fmt: skip
-    data = {"command": "", "pairs": PAIRS, "searches": [event(100, 0, results)]}
+    data = {"format": FORMAT, "command": "", "pairs": PAIRS, "searches": [event(100, 0, results)]}
     stored = load(data, tmp_path)
     reduced, full, three, all_27 = stored.gains().values()
     assert reduced == full == pytest.approx([0.05, -0.01, 0])

@@ -128,7 +128,7 @@ def test_regimes_judge_by_the_rule_of_lesson_06(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no stored results"):
         stories.Regimes.load(tmp_path / "absent.json")
     (tmp_path / "r.json").write_text(json.dumps({**data, "format": FORMAT - 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="no stored results .another version"):
+    with pytest.raises(UserError, match=r"no stored results \(another version"):
         stories.Regimes.load(tmp_path / "r.json")
 
 
