@@ -13,6 +13,7 @@ import pytest
 from pmd_kit.l12.comparison import equal_compute_reading
 from pmd_kit.l13.study import Study, rank_correlation
 from pmd_lite.comparing.comparison import Comparison
+from pmd_lite.evaluation.tables import mean_spread
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +57,25 @@ def below_twins() -> list[list[float]]:
     return [[-float(x) for x in re.findall(r"[+-]\d+\.\d", line)] for line in lines]
 
 
+@cache
+def study() -> Study:
+    return Study.load(ROOT / "lessons" / "results" / "studies" / "real-text")
+
+
+def bleu(label: str, spread: bool = False) -> str:
+    """HRL / LRL of a system of the study of real text, mean over its seeds."""
+    found = [mean_spread(values) for values in study().means(label, "BLEU")]
+    tail = [f" ± {x.spread:.1f}".replace(" 0.", " .") if spread else "" for x in found]
+    return " / ".join(f"{x.mean:.1f}{end}" for x, end in zip(found, tail, strict=True))
+
+
+def apart(label: str, base: str, group: int) -> tuple[str, str]:
+    """BLEU of a system minus that of another, over the large (0) or small (1) pairs of the study, and its mark."""
+    found = study().difference(base, label, study().groups[group])
+    return f"{abs(found.delta):.1f}".replace("0.", "."), found.mark
+
+
+SINGLES, DISTILLED = "ensemble tau=1 + tau=5", "ensemble-distill samplers=tau=2"
 NEAR = ("multidds-s", "cooldown", "multiuat")
 AUTO, BI = "auto-pmd model_1 (tau=1)", "bi-pmd model_1 (tau=1)"
 MADE: list[tuple[str, Callable[[], str]]] = [
@@ -81,6 +101,19 @@ MADE: list[tuple[str, Callable[[], str]]] = [
     ("12_*", lambda: "Cooldown leads MultiDDS-S by .{:.0f} on the small pairs, and its bar is {}.".format(
         10 * (value("LRL", "cooldown") - value("LRL", "multidds-s")), cell("LRL", "cooldown").split("± ")[1])),
     ("12_*", lambda: f"negative in both seeds, on average by {span([mean for mean, *_ in below_twins()])} BLEU"),
+    ("results", lambda: f"{bleu(SINGLES)} against {bleu('tau=1')} and {bleu('tau=5')}"),
+    ("results", lambda: f"tau=2 alone has {bleu('tau=2', spread=True)} BLEU"),
+    ("results", lambda: f"Bi-PMD's students {bleu('bi-pmd: model_1')} and {bleu('bi-pmd: model_2')}"),
+    ("results", lambda: "`model_1` loses {} BLEU on the large languages, marked".format(
+        apart("bi-pmd: model_1", "tau=1", 0)[0])),
+    ("results", lambda: "Auto-PMD's `model_2` gains {} there and `model_1` loses {}".format(
+        *(apart(f"auto-pmd: model_{i}", twin, 0)[0] for i, twin in ((2, "tau=5"), (1, "tau=1"))))),
+    ("results", lambda: "together are {} below the ensemble of the two singles".format(
+        apart("ensemble bi-pmd: model_1 + model_2", SINGLES, 0)[0])),
+    ("results", lambda: f"tau=5 has {apart('tau=5', 'tau=2', 0)[0]} less than tau=2"),
+    ("results", lambda: f"tau=1 and tau=5 has {apart(SINGLES, 'tau=2', 0)[0]} more than tau=2"),
+    ("results", lambda: "{}, differences of {} and -{}, not marked".format(
+        bleu(DISTILLED), *(apart(DISTILLED, "tau=2", group)[0] for group in (0, 1)))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
         *(cell("BLEU", s) for s in ("multiuat", "multidds-s", "cooldown", "tau=1")))),
     ("results", lambda: "They cost {} to {} single models".format(
@@ -114,12 +147,23 @@ def test_marks_in_prose_are_those_of_the_file() -> None:
     assert min(map(min, below_twins())) > 0
 
 
+def test_marks_of_the_study_are_those_of_the_page() -> None:
+    assert [apart("bi-pmd: model_1", "tau=1", g)[1] for g in (0, 1)] == ["▼", ""]
+    assert [apart("bi-pmd: model_2", "tau=5", g)[1] for g in (0, 1)] == ["", ""]
+    assert [apart(f"auto-pmd: model_{i}", twin, 0)[1] for i, twin in ((1, "tau=1"), (2, "tau=5"))] == ["▼", "▲"]
+    assert [apart(DISTILLED, "tau=2", g)[1] for g in (0, 1)] == ["", ""]
+    assert [apart(SINGLES, base, 0)[1] for base in ("tau=1", "tau=2", "tau=5")] == ["▲"] * 3
+    assert [apart("tau=5", "tau=2", g)[1] for g in (0, 1)] == ["▼", ""]
+
+
 def test_dev_loss_knows_the_order_of_the_large_pairs_only() -> None:
     """The answer in lesson 13, from the stored study of real text."""
-    table = Study.load(ROOT / "lessons" / "results" / "studies" / "real-text").agreement()
+    table = study().agreement()
     large, small = ({str(row[0]): float(str(row[i])) for row in table.rows} for i in (1, 2))
     assert large["dev NLL"] < -0.8 and abs(small["dev NLL"]) < 0.3 and abs(small["at best T"]) < 0.3
     assert 0.4 < small["accuracy"] < small["greedy BLEU"]
+    said = f"(rank correlation {small['dev NLL']:.2f}, large pairs {large['dev NLL']:.2f};".replace("-0.", "-.")
+    assert said in re.sub(r"\s+", " ", (ROOT / "docs" / "results.md").read_text(encoding="utf-8"))
 
 
 def test_correlation_of_ranks() -> None:
