@@ -66,7 +66,7 @@ for name, n_pairs in (("three pairs, below", 3), ("WMT-6", 6), ("TED-8-Diverse",
 # trials would?
 #
 # <!-- BEGIN ANSWER -->
-# **Our answer.** They do if DWI holds, and this lesson measures how far it holds: well for large pairs, badly for small
+# **Our answer.** They do if DWI holds, and this lesson measures how far it holds: partly for the large pair, badly for the small
 # ones, in the runs that are stored here.
 # <!-- END ANSWER -->
 

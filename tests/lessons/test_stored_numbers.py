@@ -7,10 +7,12 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from pmd_kit.l00.stories import TWINS, Regimes
+from pmd_kit.l11.dwi import OWN, StoredSearches
 from pmd_kit.l12.comparison import equal_compute_reading
 from pmd_kit.l13.study import Study, rank_correlation
 from pmd_lite.comparing.comparison import Comparison
@@ -171,6 +173,22 @@ def test_lesson_00s_world_in_the_results() -> None:
     said = f"by .{100 * min(lower):02.0f} to .{100 * max(lower):02.0f} nats. BLEU does not follow in any group, and "
     said += f"`model_1` loses {span(lost)} on the large languages. *Three seeds.*"
     assert said in re.sub(r"\s+", " ", (ROOT / "docs" / "results.md").read_text(encoding="utf-8"))
+
+
+def test_independence_in_the_results() -> None:
+    found = StoredSearches.load(ROOT / "lessons" / "results" / "dwi_longtail.json")
+    pairs, searches = range(len(found.pairs)), range(len(found.searches))
+    means = [fmean(found.causes(search, pair)[OWN] for search in searches) for pair in pairs]
+    own = [f"{share:.2f}".removeprefix("0") for share in means]
+    lost = [f"{mean_spread(found.lost(i)).mean:.4f}".removeprefix("0") for i in pairs]
+    page = re.sub(r"\s+", " ", (ROOT / "docs" / "results.md").read_text(encoding="utf-8"))
+    assert "explains {} (large), {} and {} (smallest) of the variance".format(*own) in page
+    assert "choice loses {}, {} and {} nats on average".format(*lost) in page
+    rules = {str(row[0]): float(str(row[-1])) for row in found.rules().rows}
+    best, reduced = (
+        -rules[rule] for rule in ("lowest sum of losses, all trials", "reduced search, each pair for itself")
+    )
+    assert f"would gain {best:.4f} nats a search instead of {reduced:.4f}".replace(" 0.", " .") in page
 
 
 def test_dev_loss_knows_the_order_of_the_large_pairs_only() -> None:
