@@ -391,7 +391,7 @@ def test_a_server_that_drips_is_given_up_with_one_error(
 
 
 def test_a_mirror_replaces_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "PATIENCE", 0.1)
+    monkeypatch.setattr(transfer, "PATIENCE", 1.0)  # on a busy machine the mirror, too, may answer late
     with serve(_Endless) as slow, serve({"a.gz": BODY}) as good:
         remote = Remote((f"{slow}/slow-body", f"{good}/a.gz"), "a.gz", size=5120, sha256=SHA)
         assert fetch(remote, tmp_path).read_bytes() == BODY
