@@ -327,14 +327,17 @@ study.agreement()
 study.bill()
 
 # %% [markdown]
-# **What to notice.** All runs made equal *updates*. Go down the column `compute`: does BLEU rise with it? The ensemble of two single
-# models costs twice one of them. Is there a mutual run that is cheaper, or one that is better? What is missing in this table is a
-# single model that was trained as long as Auto-PMD computes. The table of losses above says how much such a model could still
-# gain.
+# **What to notice.** All runs but one made equal *updates*, 3,600 of each student. The exception is a single model, `tau=2
+# steps=12000 patience=12`: it trained until its dev loss had not fallen at twelve evaluations. Go down the column `compute`:
+# does BLEU rise with it? The ensemble of two single models costs twice one of them. Which rows are cheaper than Bi-PMD or
+# Auto-PMD, and better?
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Compare the rows of one price or less. A run that computes more and has less BLEU in both columns is not worth
-# its price. A longer single model could gain where its dev loss was still falling at the end, and not where it had begun to rise.
+# its price. At equal updates a mutual method may compute two or three times as much as its rival. Give a single model that
+# compute, and the comparison changes: the long $\tau=2$ costs less than any mutual run, and no student comes near it on the
+# large pairs. Look at its seeds before you write that down. And be fair to the other side, too: nobody has trained the mutual
+# methods for as many updates.
 # <!-- END ANSWER -->
 
 # %% [markdown]
@@ -377,8 +380,9 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 # not about two methods, and your sentence should say so. `docs/log.md` keeps what we read in them, with dates.
 # <!-- END ANSWER -->
 #
-# What would a fair verdict on the paper need? More seeds of the mutual methods, a single model of equal compute, and a corpus
-# whose large pairs have more than 6,000 sentences: the paper's have millions, and its models had seen them seventy times.
+# What would a fair verdict on the paper need? More seeds, of the mutual methods and of the single model of equal compute;
+# mutual runs that train until they stop, too; and a corpus whose large pairs have more than 6,000 sentences: the paper's have
+# millions, and its models had seen them seventy times.
 
 # %% [markdown]
 # ## Quiz

@@ -78,6 +78,12 @@ def apart(label: str, base: str, group: int) -> tuple[str, str]:
     return f"{abs(found.delta):.1f}".replace("0.", "."), found.mark
 
 
+def price(label: str) -> str:
+    """Its compute in multiples of a single model's."""
+    return f"{study().systems[label].cost / study().systems['tau=1'].cost:.2f}"
+
+
+LONG = "tau=2 steps=12000 patience=12"
 SINGLES, DISTILLED = "ensemble tau=1 + tau=5", "ensemble-distill samplers=tau=2"
 NEAR = ("multidds-s", "cooldown", "multiuat")
 AUTO, BI = "auto-pmd model_1 (tau=1)", "bi-pmd model_1 (tau=1)"
@@ -117,6 +123,9 @@ MADE: list[tuple[str, Callable[[], str]]] = [
     ("results", lambda: f"tau=1 and tau=5 has {apart(SINGLES, 'tau=2', 0)[0]} more than tau=2"),
     ("results", lambda: "{}, differences of {} and -{}, not marked".format(
         bleu(DISTILLED), *(apart(DISTILLED, "tau=2", group)[0] for group in (0, 1)))),
+    ("results", lambda: f"has {bleu(LONG)} BLEU for {price(LONG)} times the compute of tau=1"),
+    ("results", lambda: "less than any mutual run ({} to {})".format(
+        *(price(f"{method}: model_1") for method in ("vanilla-md-tau", "auto-pmd")))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
         *(cell("BLEU", s) for s in ("multiuat", "multidds-s", "cooldown", "tau=1")))),
     ("results", lambda: "They cost {} to {} single models".format(
@@ -157,6 +166,10 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
     assert [apart(DISTILLED, "tau=2", g)[1] for g in (0, 1)] == ["", ""]
     assert [apart(SINGLES, base, 0)[1] for base in ("tau=1", "tau=2", "tau=5")] == ["▲"] * 3
     assert [apart("tau=5", "tau=2", g)[1] for g in (0, 1)] == ["▼", ""]
+    assert [apart(LONG, "tau=1", g)[1] for g in (0, 1)] == ["▲", "▲"]
+    assert [apart(LONG, SINGLES, g)[1] for g in (0, 1)] == ["", ""]
+    for student in (label for label in study().systems if ": model_" in label and not label.startswith("ensemble ")):
+        assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
 
 
 def test_lesson_00s_world_in_the_results() -> None:
