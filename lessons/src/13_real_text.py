@@ -298,6 +298,11 @@ study.figure(shown)
 #
 # A search of Auto-PMD compares *dev losses*, and every run keeps the weights of its lowest one. **Predict** (1 minute): sort all
 # students by dev loss, and then by test BLEU. Is it the same order for the large pairs? And for the small ones?
+#
+# <!-- BEGIN ANSWER -->
+# **Our answer.** Who has a lower loss should translate better, so one expects about the same order in both groups. The table shows it for
+# one of them.
+# <!-- END ANSWER -->
 
 # %%
 study.agreement()
