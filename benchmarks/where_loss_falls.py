@@ -76,7 +76,7 @@ def main() -> None:
             "% of tokens",
             "loss of the first",
             "of the second",
-            "adds to difference",
+            "part of the change",
         ]
         print(Table(columns, by_kind(first, second), digits=3).to_text(), end="\n\n")
 

@@ -44,6 +44,9 @@ def test_a_folder_without_records_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match="it lacks"):
         Study.load(tmp_path)
+    (tmp_path / "a.json").write_text('{"format": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"a\.json: another version made it"):
+        Study.load(tmp_path)
 
 
 def test_the_stored_study_holds_no_text() -> None:

@@ -23,6 +23,7 @@ from pmd_lite.evaluation.significance import LEVEL, Difference, SentenceStats, p
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.comparisons import frontier_many
 from pmd_lite.figures.style import LessonFigure
+from pmd_lite.training.rundir import FORMAT
 
 Value = Callable[[dict[str, Any]], float]
 VALUES: dict[str, Value] = {
@@ -92,6 +93,8 @@ class Study:
         sizes: dict[str, int] = {}
         for file in sorted(folder.glob("*.json")):
             record = read_json(file)
+            if record["format"] != FORMAT:
+                raise UserError(f"{file}: another version made it, whose numbers mean something else. Make it anew")
             sizes = dict(zip(record["corpus"]["pairs"], record["corpus"]["sizes"], strict=True))
             several = len(record["students"]) > 1
             for number, student in enumerate(record["students"], 1):
