@@ -61,24 +61,21 @@ def frontier_many(
         x, y = means[baseline]
         ax.axvline(x, color=GRAY, linewidth=0.8, linestyle="--", zorder=1, label=f"level of {baseline}")
         ax.axhline(y, color=GRAY, linewidth=0.8, linestyle="--", zorder=1)
-    marks, avoid = [], []
+    marks: list[Line2D] = []
     for i, (name, mean) in enumerate(means.items()):
         colour = COLOURS[i % len(COLOURS)]
         marks += ax.plot(
             *mean, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=7, color=colour, gid=name, zorder=3,
             markerfacecolor=colour if not highlight or name in highlight else "white", markeredgewidth=1.3,
         )  # fmt: skip
-        if len(runs[name]) > 1:  # every fifth spot is enough: bars are short, and all spots would take seconds
-            avoid += draw_spread(ax, mean, runs[name], color=colour, linewidth=0.8, alpha=0.5)[::5]
+        if len(runs[name]) > 1:
+            draw_spread(ax, mean, runs[name], color=colour, linewidth=0.8, alpha=0.5)
     fix_limits(ax, 0.08, 0.08)
-    avoid += draw_front(ax, list(means.values()), GRAY, "frontier")
+    draw_front(ax, list(means.values()), GRAY, "frontier")
     name_axes(ax, f"low-resource languages (mean {metric})", f"high-resource languages (mean {metric})")
     _key_beside(fig, ax, marks, list(means), highlight, several_seeds=any(len(of) > 1 for of in runs.values()))
-    fig.draw_without_rendering()  # now the plane has its size, and numbers can be placed
-    box = ax.get_window_extent()
-    numbers = [str(i + 1) for i in range(len(means))]
-    place_labels(ax, numbers, list(means.values()), avoid, paper=(box.width / fig.dpi, box.height / fig.dpi))
-    return settled(fig)
+    place_labels(ax, [str(i + 1) for i in range(len(means))], list(means.values()))
+    return fig
 
 
 def cost_bars(costs: Mapping[str, Mapping[str, float]], *, alt: str) -> LessonFigure:

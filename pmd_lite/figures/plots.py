@@ -6,7 +6,6 @@ by hand. Every function requires `alt`, the alternative text, and raises UserErr
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -127,23 +126,21 @@ def frontier(
     seeds = seeds or {}
     check_names(points, [*baselines, *ours, *seeds, *(name for arrow in arrows for name in arrow)])
     fig, (ax,) = new_figure(alt, height=4.6)
-    avoid: list[XY] = []
     for i, (name, (x, y)) in enumerate(points.items()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
         if len(seeds.get(name, ())) > 0:
-            avoid += draw_cloud(ax, (x, y), seeds[name], style)
+            draw_cloud(ax, (x, y), seeds[name], style)
         ax.plot(x, y, linestyle="none", markersize=8, zorder=3, gid=name, **style)
     for start, end in arrows:
         ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
-        avoid += along(points[start], points[end])
     fix_limits(ax, 0.2, 0.14)  # room for names beside the outermost points
-    avoid += draw_front(ax, [points[name] for name in baselines], GRAY, "frontier of baselines")
-    avoid += draw_front(ax, [points[name] for name in ours], COLOURS[0], "frontier of Pareto-MD")
-    place_labels(ax, list(points), list(points.values()), avoid)
+    draw_front(ax, [points[name] for name in baselines], GRAY, "frontier of baselines")
+    draw_front(ax, [points[name] for name in ours], COLOURS[0], "frontier of Pareto-MD")
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
         legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
+    place_labels(ax, list(points), list(points.values()))
+    return fig
 
 
 _ARROW = {"arrowstyle": "-|>", "color": "#333333", "linewidth": 1.4, "shrinkA": 6, "shrinkB": 6, "mutation_scale": 13}
@@ -169,11 +166,6 @@ def _zoom_after_start(ax: Axes, lines: Sequence[Numbers]) -> None:
         ax.set_ylim(low - room, high + room)
 
 
-def along(a: XY, b: XY) -> list[XY]:
-    """Points close together on the line from a to b."""
-    return [(a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])) for t in np.linspace(0.0, 1.0, 60)]
-
-
 def fix_limits(ax: Axes, x: float, y: float) -> None:
     """Fix the limits of the axes where they are now, with margins x and y (shares of the range of the data)."""
     ax.margins(x=x, y=y)
@@ -182,41 +174,32 @@ def fix_limits(ax: Axes, x: float, y: float) -> None:
     ax.set_ylim(ax.get_ylim())
 
 
-def draw_front(ax: Axes, points: Sequence[XY], colour: str, label: str, linestyle: str = ":") -> list[XY]:
-    """The border of what the points dominate, as steps to the fixed limits of the axes; returns spots on it to avoid.
+def draw_front(ax: Axes, points: Sequence[XY], colour: str, label: str, linestyle: str = ":") -> None:
+    """The border of what the points dominate, as steps to the fixed limits of the axes.
 
     A line straight from point to point would promise models that nobody has trained.
     """
     if not points:
-        return []
+        return
     front = sorted(points[i] for i in pareto_front(points))
     front = [(ax.get_xlim()[0], front[0][1]), *front, (front[-1][0], ax.get_ylim()[0])]
     # steps-pre: to the left of a point, the step is as high as the point
     ax.plot(*zip(*front, strict=True), drawstyle="steps-pre", color=colour, linestyle=linestyle, linewidth=2,
             label=label, zorder=1)  # fmt: skip
-    corners = [(a, (a[0], b[1]), b) for a, b in pairwise(front)]
-    return [spot for a, corner, b in corners for spot in (*along(a, corner)[::2], *along(corner, b)[::2])]
 
 
-def draw_spread(ax: Axes, centre: XY, runs: NDArray[np.float64], **style: Any) -> list[XY]:
-    """Bars of one sample standard deviation around a mean; returns points on them, for names to avoid.
-
-    runs: [seed, 2], at least two seeds.
-    """
+def draw_spread(ax: Axes, centre: XY, runs: NDArray[np.float64], **style: Any) -> None:
+    """Bars of one sample standard deviation around a mean. runs: [seed, 2], at least two seeds."""
     (x, y), (dx, dy) = centre, runs.std(axis=0, ddof=1)
     ax.errorbar(x, y, xerr=dx, yerr=dy, zorder=2, **style)
-    return [*along((x - dx, y), (x + dx, y)), *along((x, y - dy), (x, y + dy))]
 
 
-def draw_cloud(ax: Axes, centre: XY, cloud: Sequence[XY], style: Mapping[str, Any]) -> list[XY]:
-    """The runs behind a mean: pale dots, and bars of one standard deviation if there are several runs.
-
-    Returns points on what was drawn, for names to avoid.
-    """
+def draw_cloud(ax: Axes, centre: XY, cloud: Sequence[XY], style: Mapping[str, Any]) -> None:
+    """The runs behind a mean: pale dots, and bars of one standard deviation if there are several runs."""
     values = np.asarray(cloud, dtype=float)  # [seed, 2]
     ax.plot(values[:, 0], values[:, 1], linestyle="none", markersize=4, alpha=0.4, zorder=2, **style)
-    bars = draw_spread(ax, centre, values, color=style["color"], capsize=2.5, linewidth=1) if len(values) > 1 else []
-    return [*((float(x), float(y)) for x, y in values), *bars]
+    if len(values) > 1:
+        draw_spread(ax, centre, values, color=style["color"], capsize=2.5, linewidth=1)
 
 
 def check_series(x: Numbers, series: Mapping[str, Numbers], what: str) -> None:

@@ -7,15 +7,18 @@ run widget callbacks in a second thread. The same data give the same bytes, so a
 import base64
 import html
 import io
-import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import textalloc
 from matplotlib.axes import Axes
+from matplotlib.cbook import STEP_LOOKUP_MAP
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
@@ -32,10 +35,6 @@ WIDTH = 7.0  # inches: the text width of a notebook at 96 dots per inch
 SCREEN_DPI, PRINT_DPI = 96, 300
 TEXT_SIZE, SMALL_TEXT_SIZE = 10.0, 9.0  # points
 MARKS_PER_LINE = 12
-LINE_HEIGHT = 1.25 * SMALL_TEXT_SIZE
-GAPS = (7.0, 14.0, 21.0)  # points between a mark and its name
-LEADER = {"arrowstyle": "-", "color": GRAY, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
-SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))  # (right, up) of a point
 
 XY = tuple[float, float]
 
@@ -124,8 +123,9 @@ def settled(fig: LessonFigure) -> LessonFigure:
     The layout depends a little on the state it starts from: the ticks fit the size of the axes, whose margins fit the
     tick labels. A new layout at each drawing would not give the same bytes twice.
     """
-    fig.draw_without_rendering()
-    fig.set_layout_engine("none")
+    if engine := fig.get_layout_engine():
+        engine.execute(fig)
+        fig.set_layout_engine("none")
     return fig
 
 
@@ -178,48 +178,21 @@ def alt_text(fig: Figure) -> str:
     return str(alt)
 
 
-def place_labels(
-    ax: Axes, names: Sequence[str], points: Sequence[XY], avoid: Sequence[XY] = (),
-    paper: tuple[float, float] | None = None,
-) -> None:  # fmt: skip
-    """Write each name beside its point, on the side where it covers the least.
+def place_labels(ax: Axes, names: Sequence[str], points: Sequence[XY]) -> None:
+    """Write each name beside its point, where it covers nothing that the axes show; a line ties it to the point.
 
-    A thin line ties a distant name to its point. avoid: further points that a name should not cover. paper: width and
-    height of the axes in inches, by default 85 % of the figure's. Names are placed greedily, in the order given; the
-    limits of the axes must be final. Sizes are estimates in typographic points, which is enough to choose a side.
+    Call it last: names stand where the layout of the figure is now, which stays as it is.
     """
-    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
-    whole, dpi = ax.figure.bbox, ax.figure.dpi
-    width, height = (72 * inches for inches in paper or (0.85 * whole.width / dpi, 0.85 * whole.height / dpi))
-
-    def on_paper(p: XY) -> tuple[float, float]:
-        return (p[0] - x0) / (x1 - x0) * width, (p[1] - y0) / (y1 - y0) * height
-
-    # [box, 4]: left, low, right, top of all that a name should not cover
-    taken = np.array([(x - radius, y - radius, x + radius, y + radius)
-                      for spots, radius in ((points, 8.0), (avoid, 2.0)) for x, y in map(on_paper, spots)])  # fmt: skip
-    for name, point in zip(names, points, strict=True):
-        x, y = on_paper(point)
-        long = _text_width(name)
-        places = list(itertools.product(GAPS, SIDES))
-        gap, right, up = np.array([(gap, *side) for gap, side in places]).T  # each [place]
-        left, low = x + right * gap + (right - 1) / 2 * long, y + up * gap + (up - 1) / 2 * LINE_HEIGHT
-        boxes = np.stack([left, low, left + long, low + LINE_HEIGHT], 1)
-        outside = np.maximum(0, [-left, boxes[:, 2] - width, -low, boxes[:, 3] - height]).sum(0)
-        best = int((_overlaps(boxes, taken).sum(1) + 100 * outside + 4 * gap).argmin())  # the first of equals
-        taken = np.vstack([taken, boxes[best]])
-        gap, (right, up) = places[best]
-        ax.annotate(
-            name, xy=(point[0], point[1]), xytext=(right * gap, up * gap), textcoords="offset points",
-            ha=("right", "center", "left")[right + 1], va=("top", "center", "bottom")[up + 1],
-            fontsize=SMALL_TEXT_SIZE, zorder=5, arrowprops=None if gap == GAPS[0] else LEADER,
-        )  # fmt: skip
-
-
-def _overlaps(boxes: Any, others: Any) -> Any:
-    """[box, other] the area that two boxes have in common. Boxes are rows: left, low, right, top."""
-    wide, high = (
-        np.minimum(boxes[:, None, axis + 2], others[:, axis + 2]) - np.maximum(boxes[:, None, axis], others[:, axis])
-        for axis in (0, 1)
-    )
-    return np.maximum(0, wide) * np.maximum(0, high)
+    settled(cast(LessonFigure, ax.figure))
+    drawn = [(line, np.array(line.get_xydata())) for line in ax.lines if line.get_transform() == ax.transData]
+    marks = np.concatenate([xy for line, xy in drawn if line.get_linestyle() == "None"])
+    lines = [np.transpose(STEP_LOOKUP_MAP[line.get_drawstyle()](*xy.T)) for line, xy in drawn
+             if line.get_linestyle() != "None"]  # fmt: skip
+    lines += [bar for bars in ax.collections if isinstance(bars, LineCollection) for bar in bars.get_segments()]
+    lines += [np.array([arrow.xyann, arrow.xy]) for arrow in ax.texts if isinstance(arrow, Annotation)]
+    x, y = np.transpose(points)
+    textalloc.allocate(
+        ax, x, y, list(names), textsize=SMALL_TEXT_SIZE, linecolor=GRAY, linewidth=0.7, zorder=5,
+        x_scatter=marks[:, 0], y_scatter=marks[:, 1],
+        x_lines=[line[:, 0] for line in lines], y_lines=[line[:, 1] for line in lines],
+    )  # fmt: skip

@@ -101,7 +101,8 @@ class Learner:
 
     def begin(self, group: Group = ALONE) -> None:
         """Be ready for an update, without gradients yet; the ranks of `group` share its micro-batches."""
-        self.model.train()
+        if not self.model.training:  # setting a mode visits every module
+            self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         self.gradients = SummedGradients(self.model, group, _SENT_AS[self.config.train.gradients])
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from pmd_kit.l06.contenders import BLEU, HIGHER_IS_BETTER, LARGE, LOSS, SMALL, Contender, area, beaten_by, mean
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
-from pmd_lite.figures.plots import along, draw_cloud, fix_limits
+from pmd_lite.figures.plots import draw_cloud, fix_limits
 from pmd_lite.figures.style import (
     COLOURS,
     GRAY,
@@ -24,7 +24,6 @@ from pmd_lite.figures.style import (
     name_axes,
     new_figure,
     place_labels,
-    settled,
 )
 
 MOST_NAMES = 10
@@ -84,26 +83,25 @@ def plane(
     beaten = beaten_by(points, higher)
     size = area(list(points.values()), corner, higher)
     fig, (ax,) = new_figure(_in_words(points, beaten, measure, axes, corner, size), height=4.6)
-    avoid: list[XY] = []
     for number, (label, point) in enumerate(points.items()):
         style = _look(looks[label] if looks else number, dominated=bool(beaten[label]))
         if len(clouds[label]) > 1:
-            avoid += draw_cloud(ax, point, clouds[label], {"color": style["color"], "marker": style["marker"]})
+            draw_cloud(ax, point, clouds[label], {"color": style["color"], "marker": style["marker"]})
         ax.plot(*point, linestyle="none", markersize=8, zorder=3, gid=label, **style)
     if show_corner:
         ax.plot(*corner, linestyle="none", marker="+", markersize=11, color="black", label="reference", zorder=3)
     fix_limits(ax, 0.2, 0.14)
-    avoid += _draw_frontier(ax, [points[label] for label in points if not beaten[label]], corner, higher)
+    _draw_frontier(ax, [points[label] for label in points if not beaten[label]], corner, higher)
     few = len(points) <= MOST_NAMES
     names = [_short(label, beaten[label]) if few else str(i + 1) for i, label in enumerate(points)]
-    place_labels(ax, names, list(points.values()), avoid)
-    for text, label in zip(ax.texts, points, strict=True):
-        text.set_color(GRAY if beaten[label] else "black")
     name_axes(ax, f"{axes[0]}: {_UNITS[measure]}", f"{axes[1]}: {_UNITS[measure]}")
     where = "up and to the right" if higher else "down and to the left"
     ax.set_title(f"better: {where}", fontsize=SMALL_TEXT_SIZE, loc="right")
     legend_above(fig, *ax.get_legend_handles_labels())
-    return settled(fig)
+    place_labels(ax, names, list(points.values()))
+    for text, label in zip(ax.texts, points, strict=True):
+        text.set_color(GRAY if beaten[label] else "black")
+    return fig
 
 
 def _look(number: int, dominated: bool) -> dict[str, Any]:
@@ -118,8 +116,8 @@ def _short(label: str, beaten: Sequence[str]) -> str:
     return f"{label} (by {beaten[0]}{f' and {len(beaten) - 1} more' if len(beaten) > 1 else ''})"
 
 
-def _draw_frontier(ax: Axes, front: Sequence[XY], corner: XY, higher: bool) -> list[XY]:
-    """The border of what the frontier dominates, and a shade over the area that counts; returns points on the line.
+def _draw_frontier(ax: Axes, front: Sequence[XY], corner: XY, higher: bool) -> None:
+    """The border of what the frontier dominates, and a shade over the area that counts.
 
     Between two neighbours the border takes the worse coordinate of each: no model has shown that more is possible.
     """
@@ -139,7 +137,6 @@ def _draw_frontier(ax: Axes, front: Sequence[XY], corner: XY, higher: bool) -> l
     ax.fill(*zip(*inside, corner, strict=True), color=COLOURS[5], alpha=0.15, linewidth=0, zorder=0,
             label="area it dominates")  # fmt: skip
     ax.plot([], [], linestyle="none", marker="o", color=GRAY, markerfacecolor="white", label="dominated (by whom)")
-    return [spot for a, b in pairwise(border) for spot in along(a, b)[::3]]
 
 
 def _in_words(
