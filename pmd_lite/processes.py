@@ -9,9 +9,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from pmd_lite.errors import Interrupted, UserError
 from pmd_lite.run import Run
 from pmd_lite.training.distributed import STORE
 from pmd_lite.training.rundir import RunDir
-from pmd_lite.training.trainer import ASKING
+from pmd_lite.training.trainer import ASKING, handled
 
 
 def launch(
@@ -48,7 +47,9 @@ def launch(
     count = processes or torch.cuda.device_count() or 2
     threads = max(1, (os.cpu_count() or 1) // count)
     job = {**words, "corpus": str(corpus), "method": method, "preset_name": preset_name}
-    with _signals_kept() as asked, tempfile.TemporaryDirectory() as folder:
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # our message names the process
+    asked: list[int] = []  # the signals that come meanwhile; one that raises could be lost in a library's code
+    with handled(lambda number, frame: asked.append(number)), tempfile.TemporaryDirectory() as folder:
         ranks = start_processes(
             _rank, (count, folder, one_rank, job, dict(corpus_options or {}), threads), count,
             join=False, start_method="spawn",
@@ -124,22 +125,6 @@ def _failure(error: ProcessException, count: int, folder: Path) -> UserError:
     last = str(error).strip().splitlines()[-1].rstrip(".")
     return UserError(f"process {rank} of {count} ended: {last}. The run directory is whole; "
                      "the same call continues from the last checkpoint")  # fmt: skip
-
-
-@contextmanager
-def _signals_kept() -> Iterator[list[int]]:
-    """A list of the signals of `ASKING` that come meanwhile. A signal that raises could be lost in a library's code."""
-    came: list[int] = []
-    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # our message names the process
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
-        yield came
-        return
-    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in ASKING}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 Job = Mapping[str, Any]

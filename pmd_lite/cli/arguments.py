@@ -237,11 +237,9 @@ def main(words: list[str] | None = None) -> int:
     except Interrupted as stopped:
         print(f"\npmd_lite: {stopped}", file=sys.stderr)
         return 128 + stopped.number
-    except UserError as error:
-        print(f"pmd_lite: error: {plain(str(error))}", file=sys.stderr)
-        return 2
-    except (OSError, UnicodeError) as error:  # a path that the system cannot look at
-        print(f"pmd_lite: error: {plain(str(error))}. Check the paths of this command", file=sys.stderr)
+    except (UserError, OSError, UnicodeError) as error:  # the last two: a path that the system cannot look at
+        advice = "" if isinstance(error, UserError) else ". Check the paths of this command"
+        print(f"pmd_lite: error: {plain(str(error))}{advice}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\npmd_lite: stopped at once; the last checkpoint is whole. Give the same command again to continue",

@@ -311,8 +311,7 @@ def _build(cls: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise UserError(f"{where} must be an object with the fields of {cls.__name__}, not {shown(data)}")
     hints = hints_of(cls)
-    unknown = sorted(set(data) - set(hints))
-    if unknown:
+    if unknown := sorted(set(data) - set(hints)):
         raise UserError(f"{where} has unknown field(s) {', '.join(unknown)[:80]}; {nearest(unknown[0], hints)}fields: "
                         f"{', '.join(hints)}")  # fmt: skip
     values = {

@@ -139,8 +139,7 @@ def _say_columns(found: int, columns: int) -> str:
 def _blank(flat: Flat, starts: Ints, ends: Ints) -> Ints:
     first, second = flat.array[starts].astype(np.int64), flat.array[np.minimum(starts + 1, len(flat.array) - 1)]
     maybe = np.flatnonzero((first <= 32) | np.isin(first << 8 | second, _UNSEEN_STARTS))  # <= 32: also TAB and LF
-    blank = (i for i in maybe.tolist() if is_blank(_text(flat, int(starts[i]), int(ends[i]))))
-    return np.fromiter(blank, dtype=np.int64)
+    return np.array([i for i in maybe.tolist() if is_blank(_text(flat, int(starts[i]), int(ends[i])))], dtype=np.int64)
 
 
 def _long(flat: Flat, starts: Ints, ends: Ints) -> Ints:

@@ -154,7 +154,8 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, max_len: int, cache: Pat
     Raises: UserError when no sentence of a pair fits, or the cache cannot be written or is damaged.
     """
     if cache is not None:
-        cache = cache / f"encoded-{_key(corpus, tokenizer)}"
+        what = f"{corpus.fingerprint} {corpus.pairs} {tokenizer.fingerprint}"  # all that decides the arrays
+        cache = cache / f"encoded-{sha256(what.encode()).hexdigest()[:16]}"
         if not cache.exists():
             _write(corpus, tokenizer, cache)
         check_seal(cache)
@@ -190,11 +191,6 @@ def _blocks(text: ParallelText, tokenizer: Tokenizer, pair: str, side: Side) -> 
 
 def _kind(tokenizer: Tokenizer) -> np.dtype[Any]:
     return np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4")
-
-
-def _key(corpus: Corpus, tokenizer: Tokenizer) -> str:
-    """A name for all that decides the arrays: the text, the pairs and the tokenizer."""
-    return sha256(f"{corpus.fingerprint} {corpus.pairs} {tokenizer.fingerprint}".encode()).hexdigest()[:16]
 
 
 def _write(corpus: Corpus, tokenizer: Tokenizer, cache: Path) -> None:

@@ -1,7 +1,6 @@
 """Auto-PMD (section 3.3, Alg. 2): every T updates it searches weights for each pair on the dev set. And Dynamic-MD."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,8 @@ class AutoPMD(BaseDistiller):
     The state is the float64 logit of alpha, [student, pair]. `update` returns one event for each student, with the
     trial matrix R, the chosen actions and the new weights. Lessons replay these events from `metrics.jsonl`.
     """
+
+    saved = ("alpha", "logits")
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         super().__init__(students, n_pairs, config)
@@ -70,15 +71,6 @@ class AutoPMD(BaseDistiller):
 
     def _decide(self, results: Tensor, space: Sequence[Sequence[str]], order: Sequence[str]) -> list[str]:
         return choose(results, space, order)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights and their logits."""
-        return {**super().state_dict(), "logits": self.logits.clone()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
-        super().load_state_dict(state)
-        self.logits = state["logits"].clone()
 
 
 class DynamicMD(AutoPMD):

@@ -12,7 +12,7 @@ the backward pass multiplies them by a number. Teachers' predictions are project
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +106,9 @@ def _sweep(
     made = _Gradients(hidden, output, lower * column, lower) if gradients else None
     sums: Tensor | None = None
     parts = chunks(len(hidden), len(used.weight))
-    space = _space(hidden, len(used.weight), parts)
+    # Three [chunk, vocab] tensors that all chunks share: new memory for every chunk would be slow.
+    longest = max((rows.stop - rows.start for rows in parts), default=0)
+    space = [hidden.new_empty(longest, len(used.weight), dtype=wide) for _ in range(3)]
     for rows in parts:
         logits, *scratch = (whole[: rows.stop - rows.start] for whole in space)
         project(hidden[rows], used, logits)
@@ -161,13 +163,6 @@ class _Gradients:
             self.weight.addmm_(grad.t(), hidden)
         else:
             self.weight += grad.t() @ hidden  # half-precision products are summed in fp32
-
-
-def _space(hidden: Tensor, vocab: int, parts: Sequence[slice]) -> list[Tensor]:
-    """Three [chunk, vocab] tensors that all chunks share: new memory for every chunk would be slow."""
-    longest = max((rows.stop - rows.start for rows in parts), default=0)
-    dtype = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    return [torch.empty(longest, vocab, dtype=dtype, device=hidden.device) for _ in range(3)]
 
 
 def _chunk(

@@ -78,14 +78,12 @@ def soft_target(
         dropout: run the teachers in train mode (as the released code does); otherwise in eval mode.
     Returns: [tokens, vocab] probabilities, no gradient. Afterwards each teacher is in the mode it was in.
     """
-    mean: Tensor | None = None
+    if not teachers:
+        raise ValueError("soft_target needs at least one teacher")
+    mean = torch.zeros(())
     for teacher, share in teachers:
         with in_mode(teacher, dropout), torch.no_grad():
-            p = probs(token_logits(teacher, src, trg_in, keep))
-        p = p if share == 1 else p * share
-        mean = p if mean is None else mean + p
-    if mean is None:
-        raise ValueError("soft_target needs at least one teacher")
+            mean = mean + share * probs(token_logits(teacher, src, trg_in, keep))
     return mean
 
 

@@ -27,6 +27,7 @@ class LSSD(BaseDistiller):
     """
 
     waits = False
+    saved = ("alpha", "best", "peak")
 
     def __init__(
         self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig, *, gate: Gate, settings: TeacherConfig
@@ -97,12 +98,11 @@ class LSSD(BaseDistiller):
             {epoch: {name: x.clone() for name, x in model.state_dict().items()} for epoch, model in kept.items()}
             for kept in self.snapshots
         ]
-        return {**super().state_dict(), "best": self.best.clone(), "peak": self.peak.clone(), "snapshots": snapshots}
+        return {**super().state_dict(), "snapshots": snapshots}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`; the snapshots get the shape of the present students."""
         super().load_state_dict(state)
-        self.best, self.peak = state["best"].clone(), state["peak"].clone()
         self.snapshots = [
             {epoch: _frozen(student, weights) for epoch, weights in saved.items()}
             for student, saved in zip(self.students, state["snapshots"], strict=True)

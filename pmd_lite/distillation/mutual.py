@@ -27,6 +27,8 @@ class BaseDistiller:
     waits = True
     gated = False
     by_total: str = ""
+    saved: tuple[str, ...] = ("alpha",)
+    """Names of the tensors that a checkpoint holds."""
 
     def __init__(self, students: Sequence[nn.Module], n_pairs: int, config: DistillConfig):
         self.students, self.config = list(students), config
@@ -71,12 +73,13 @@ class BaseDistiller:
         return []
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights."""
-        return {"alpha": self.alpha.clone()}
+        """Copies of the tensors that `saved` names."""
+        return {name: getattr(self, name).clone() for name in self.saved}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
-        self.alpha = state["alpha"].clone()
+        for name in self.saved:
+            setattr(self, name, state[name].clone())
 
 
 class NoDistillation(BaseDistiller):

@@ -42,15 +42,12 @@ def choose(results: Tensor, space: Sequence[Sequence[str]], actions: Sequence[st
     Raises: UserError when a pair has no finite result. A trial that diverged (inf, NaN) is never chosen.
     """
     chosen = []
-    for pair in range(results.shape[1]):
-        best: dict[str, float] = {}
-        for trial, vector in enumerate(space):
-            loss = float(results[trial, pair])
-            if math.isfinite(loss):
-                best[vector[pair]] = min(loss, best.get(vector[pair], loss))
-        if not best:
+    for pair, losses in enumerate(results.T.tolist()):
+        tried = [(loss, actions.index(vector[pair])) for loss, vector in zip(losses, space, strict=True)]
+        finite = [trial for trial in tried if math.isfinite(trial[0])]
+        if not finite:
             raise UserError(f"no trial gave a finite dev loss for pair {pair}: training has diverged; lower the lr")
-        chosen.append(min(best, key=lambda action: (best[action], actions.index(action))))
+        chosen.append(actions[min(finite)[1]])  # the smallest loss; of equals the first action
     return chosen
 
 

@@ -47,7 +47,9 @@ class TeacherStates:
     def kd(self, rows: slice, logits: Tensor, scratch: Scratch, each: bool) -> tuple[Tensor, Tensor, float]:
         """Eq. 3 for one chunk: log Z - sum_w p_T(w) z_w, as p_T sums to 1."""
         p = self.probs(rows, scratch)
-        return _negative_dot(p, logits, scratch[0], each), p, 1.0
+        if each:
+            return torch.mul(p, logits, out=scratch[0]).sum(-1).neg_(), p, 1.0
+        return torch.dot(p.view(-1), logits.view(-1)).neg_(), p, 1.0  # this takes one pass over memory, not three
 
     def gold_logp(self, rows: slice, gold: Tensor) -> Tensor:
         """[chunk] log-probability the teachers give to the gold tokens."""
@@ -76,8 +78,3 @@ def teacher_states(
             output = Output(weight.detach().to(hidden.dtype), None if bias is None else bias.detach())
             parts.append(TeacherPart(hidden, output, share))
     return TeacherStates(parts)
-
-
-def _negative_dot(p: Tensor, logits: Tensor, scratch: Tensor, each: bool) -> Tensor:
-    """[chunk] -sum_w p(w) z_w of [chunk, vocab] both, or [] its sum, which takes one pass over memory, not three."""
-    return torch.mul(p, logits, out=scratch).sum(-1).neg_() if each else torch.dot(p.view(-1), logits.view(-1)).neg_()

@@ -125,11 +125,8 @@ class Table:
         both: list[list[tuple[Any, ...]]] = [[(name, f"{name} ±") for name in self.columns], *rows]
         return [[x for cell, two in zip(row, wide, strict=True) for x in cell[: 1 + two]] for row in both]
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def __repr__(self) -> str:
-        return self.to_text()
+    _repr_html_ = to_html
+    __repr__ = to_text
 
     def _texts(self) -> list[list[str]]:
         return [[_format(cell, self.digits) for cell in row] for row in self.rows]

@@ -120,6 +120,5 @@ def missing_scorers(pairs: Sequence[str], tokenize: Tokenize) -> dict[str, str]:
 
 def check_scorers(pairs: Sequence[str], tokenize: Tokenize) -> None:
     """Raises UserError when this machine could not score a pair: call it before hours of training."""
-    missing = missing_scorers(pairs, tokenize)
-    if missing:
+    if missing := missing_scorers(pairs, tokenize):
         raise UserError(f"{', '.join(missing)}: {'. '.join(dict.fromkeys(missing.values()))}")

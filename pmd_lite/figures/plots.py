@@ -215,6 +215,5 @@ def check_names(points: Mapping[str, object], names: Sequence[str]) -> None:
     """Raises UserError when there is no point, or no point has one of the `names`."""
     if not points:
         raise UserError("There is no model to draw: give {name: (LRL BLEU, HRL BLEU)} with at least one entry.")
-    unknown = sorted({name for name in names if name not in points})
-    if unknown:
+    if unknown := sorted({name for name in names if name not in points}):
         raise UserError(f"No point is named {', '.join(unknown)}. The points are {', '.join(points)}.")

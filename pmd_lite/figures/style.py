@@ -103,18 +103,14 @@ def name_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
 
 def legend_above(fig: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """One legend for the whole figure, above the axes, where it hides no data; long labels get fewer columns."""
-    entry = max(_text_width(label) for label in labels) + 6 * SMALL_TEXT_SIZE  # points, with handle and gaps
+    letters = max(len(re.sub(r"\\[A-Za-z]+", "x", label.replace("$", ""))) for label in labels)  # $\tau$ is one
+    entry = (0.62 * letters + 6) * SMALL_TEXT_SIZE  # about so many points, with handle and gaps
     most = min(4, max(1, int(72 * fig.get_figwidth() // entry)))
     rows = -(-len(labels) // most)
     fig.legend(
         handles, labels, loc="outside upper center", ncols=-(-len(labels) // rows), fontsize=SMALL_TEXT_SIZE,
         frameon=False, handlelength=3.2,
     )  # fmt: skip
-
-
-def _text_width(text: str) -> float:
-    """Rough width in points of small text; a symbol such as $\\tau$ counts as one letter."""
-    return 0.62 * SMALL_TEXT_SIZE * len(re.sub(r"\\[A-Za-z]+", "x", text.replace("$", "")))
 
 
 def settled(fig: LessonFigure) -> LessonFigure:

@@ -134,8 +134,7 @@ class Estimate:
         """The table, and below it what was not measured."""
         return "\n".join([self.table().to_text(), "", "Not measured:", *(f"- {g}" for g in self.guesses)])
 
-    def __repr__(self) -> str:
-        return self.to_text()
+    __repr__ = to_text
 
     def _repr_html_(self) -> str:
         return f"{self.table().to_html()}\n<p>Not measured: {'; '.join(self.guesses)}.</p>"

@@ -8,8 +8,7 @@ import numpy as np
 
 from pmd_lite.config import Config, TokenizerConfig
 from pmd_lite.data.batching import round_of
-from pmd_lite.data.corpus import Corpus, RawTexts
-from pmd_lite.data.reading import ParallelText
+from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import SPECIALS, Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import EncodedCorpus, EncodedSplit, TokenArray, encode_corpus
 from pmd_lite.errors import UserError
@@ -112,10 +111,11 @@ def sampled(corpus: Corpus, config: Config, tokenizer: Tokenizer | None = None) 
         if fewer < min(config.tokenizer.max_sentences, 2 * sum(corpus.sizes)):
             speaks = WideTokenizer(speaks, full_vocabulary(config.tokenizer, len(corpus.languages)))
             guesses.append(f"tokens per sentence: from a tokenizer of {fewer:,} sentences (the run's own makes fewer)")
-    texts: RawTexts = {
-        pair: {"train": _spaced(corpus.train[pair]), "valid": list(corpus.valid[pair]), "test": list(corpus.test[pair])}
-        for pair in corpus.pairs
-    }
+    texts: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for pair, train in corpus.train.items():
+        rows = np.linspace(0, len(train) - 1, min(len(train), SAMPLE)).round().astype(int).tolist()
+        spaced = [train[i] for i in rows]
+        texts[pair] = {"train": spaced, "valid": list(corpus.valid[pair]), "test": list(corpus.test[pair])}
     small = Corpus.from_texts(corpus.name, texts, strict=False, allow_leakage=True).only(corpus.pairs)
     encoded = encode_corpus(small, speaks, config.model.max_len)
     sizes = []
@@ -184,8 +184,3 @@ def mean_per_batch(split: EncodedSplit, size: int, budget: int) -> float:
     rows = np.resize(np.arange(len(split)), min(size, ENOUGH))  # more sentences make fuller batches
     sides = (TokenArray(side.flat, side.starts[rows], side.lengths[rows]) for side in (split.src, split.trg))
     return round_of(EncodedSplit(*sides), budget).per_batch
-
-
-def _spaced(text: ParallelText) -> list[tuple[str, str]]:
-    rows = np.linspace(0, len(text) - 1, min(len(text), SAMPLE)).round().astype(int)
-    return [text[i] for i in rows.tolist()]

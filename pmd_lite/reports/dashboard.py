@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,8 @@ def throughput(lines: Lines) -> tuple[list[int], list[float]]:
     for line in lines:
         tokens[line["step"]] = tokens.get(line["step"], 0.0) + sum(line["tokens"])
         seconds[line["step"]] = float(line["seconds"])
-    rates, before = [], 0.0
-    for step, now in seconds.items():
-        rates.append(tokens[step] / (now - before) if now > before else math.nan)
-        before = now
+    spans = [now - before for before, now in pairwise([0.0, *seconds.values()])]
+    rates = [made / span if span > 0 else math.nan for made, span in zip(tokens.values(), spans, strict=True)]
     return list(tokens), rates
 
 

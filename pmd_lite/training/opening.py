@@ -93,8 +93,7 @@ def run_tokenizer(
         tokenizer.save(folder)
     else:
         tokenizer = extended(shared, corpus) if joins else shared
-        unknown = sorted(set(corpus.languages) - set(tokenizer.languages))
-        if unknown:
+        if unknown := sorted(set(corpus.languages) - set(tokenizer.languages)):
             raise UserError(f"the given tokenizer does not know {', '.join(unknown)}; it was trained for "
                             f"{', '.join(tokenizer.pairs)}")  # fmt: skip
         tokenizer.save(folder)

@@ -102,10 +102,8 @@ def describe_passes(
     epochs = f"{clock.total / clock.epoch:,.1f}".removesuffix(".0")
     lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
     for i, row in enumerate(visits):
-        who = f"model_{i + 1} " if len(visits) > 1 else ""
-        lines.append(
-            f"{who}{'has seen' if so_far else 'sees'} each sentence so many times: {by_pair(pairs, row, '.3g')}"
-        )
+        who = (f"model_{i + 1} " if len(visits) > 1 else "") + ("has seen" if so_far else "sees")
+        lines.append(f"{who} each sentence so many times: {by_pair(pairs, row, '.3g')}")
     return lines
 
 

@@ -1,7 +1,7 @@
 """Copies of nested training state, and bitwise comparison of two of them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -48,14 +48,7 @@ def _bits(x: Tensor) -> Tensor:
     return x.detach().cpu().contiguous().view(torch.uint8) if x.numel() and x.dim() else x.detach().cpu().reshape(-1)
 
 
-@contextmanager
-def preserved_rng() -> Iterator[None]:
+def preserved_rng() -> AbstractContextManager[None]:
     """Run a block without changing torch's random generators, on the CPU and on every CUDA device in use."""
-    cpu = torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(cpu)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+    used = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
+    return torch.random.fork_rng(used, device_type="cuda")

@@ -121,8 +121,7 @@ class Student:
             raise UserError(f"{who} diverged: its loss on {', '.join(pairs)} at update {first} is not finite. {advice}")
         weights = dict(learner.model.named_parameters())
         finite = torch.stack([weight.isfinite().all() for weight in weights.values()]).tolist()  # one wait for all
-        broken = [name for name, fine in zip(weights, finite, strict=True) if not fine]
-        if broken:
+        if broken := [name for name, fine in zip(weights, finite, strict=True) if not fine]:
             raise UserError(f"{who} diverged: weights of {broken[0]} are not finite after update {step}. {advice}")
 
     def state_dict(self) -> dict[str, Any]:

@@ -31,6 +31,20 @@ ASKING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIG
 """Signals that ask a run to save and stop: Ctrl-C, `kill` and Slurm's end, a closed terminal, Slurm's warning."""
 
 
+@contextmanager
+def handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """A block in which `handler` gets the signals of `ASKING`; outside the main thread nothing changes."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in ASKING}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
 class Trainer(Algorithm1):
     """Alg. 1 in a run directory: the loop, the work between its steps, saving and resuming."""
 
@@ -75,7 +89,7 @@ class Trainer(Algorithm1):
             for line in (*self.notes, *longer, *describe_passes(clock, pairs, visits)):
                 progress.say(f"{self.name}  {line}")
             here = self.group.answered(lambda: f"update {self.clock.step}")
-            with preserved_rng(), precision.active(), self._listening(), here:
+            with preserved_rng(), precision.active(), handled(self._on_signal), here:
                 if clock.step == planned < clock.total:  # strategies do not decide at the end of a run, so they do now
                     self._tell(self._decide(*self._due()), progress)
                 while self.clock.step < self.clock.total and not (self._stop or self._converged()):
@@ -197,29 +211,16 @@ class Trainer(Algorithm1):
     def _converged(self) -> bool:
         return 0 < self.config.train.patience <= min(student.stale for student in self.students)
 
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _on_signal(self, number: int, frame: Any) -> None:
         """A signal of `ASKING` finishes the current step and saves; a second Ctrl-C stops at once.
 
         Then too the last checkpoint stays whole.
         """
-        if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
-            yield
-            return
-
-        def on_interrupt(number: int, frame: Any) -> None:
-            # One Ctrl-C reaches a launched process twice: from the terminal and from the launcher.
-            if number == signal.SIGINT and self._asked and time.monotonic() - self._asked > 1:
-                raise KeyboardInterrupt
-            if not self._asked:
-                self._asked, self._signal = time.monotonic(), number
-
-        previous = {number: signal.signal(number, on_interrupt) for number in ASKING}
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        # One Ctrl-C reaches a launched process twice: from the terminal and from the launcher.
+        if number == signal.SIGINT and self._asked and time.monotonic() - self._asked > 1:
+            raise KeyboardInterrupt
+        if not self._asked:
+            self._asked, self._signal = time.monotonic(), number
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed run needs besides the weights."""
