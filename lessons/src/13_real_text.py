@@ -340,9 +340,9 @@ study.bill()
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Compare the rows of one price or less. A run that computes more and has less BLEU in both columns is not worth
 # its price. At equal updates a mutual method may compute two or three times as much as its rival. Give a single model that
-# compute, and the comparison changes: the long $\tau=2$ costs less than any mutual run, and no student comes near it on the
-# large pairs. Look at its seeds before you write that down. And be fair to the other side, too: nobody has trained the mutual
-# methods for as many updates.
+# compute, and the comparison changes: the long $\tau=2$ costs about as much as Bi-PMD, and no student comes near it on the
+# large pairs. It has three seeds; count those of the students before you write that down. And be fair to the other side, too:
+# nobody has trained the mutual methods for as many updates.
 # <!-- END ANSWER -->
 
 # %% [markdown]
@@ -385,8 +385,8 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 # not about two methods, and your sentence should say so. `docs/log.md` keeps what we read in them, with dates.
 # <!-- END ANSWER -->
 #
-# What would a fair verdict on the paper need? More seeds, of the mutual methods and of the single model of equal compute;
-# mutual runs that train until they stop, too; and a corpus whose large pairs have more than 6,000 sentences: the paper's have
+# What would a fair verdict on the paper need? More seeds of the mutual methods, and mutual runs that train until they
+# stop, as the single model of equal compute did; and a corpus whose large pairs have more than 6,000 sentences: the paper's have
 # millions, and its models had seen them seventy times.
 
 # %% [markdown]

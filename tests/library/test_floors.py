@@ -33,11 +33,11 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE = {"errors", "disk", "interfaces", "methods", "auxiliary", "api", "run", "processes", "__init__", "__main__"}
-# Lines of pmd_lite: the bar of the house's plan. Beside the method and the rivals they hold: runs that continue beyond their end, starts
-# from one's own runs and exports, languages that join a trained vocabulary, TER, CSV, data frames, a hook for metrics,
-# HTML and bars in notebooks; a search decided by accuracy or chrF, ensembles that teach and translate; help that comes
-# without torch, lessons out of a wheel, sentencepiece models of one's own; means of checkpoints, CTranslate2 as an
-# engine, answers line by line, opus-mt by its name and back to transformers, TER in comparisons.
+# Lines of pmd_lite: the bar of the house's plan. Beside the method and the rivals they hold: runs that continue beyond
+# their end, starts from one's own runs and exports, languages that join a trained vocabulary, TER, CSV, data frames,
+# a hook for metrics, HTML and bars in notebooks; a search decided by accuracy or chrF, ensembles that teach and
+# translate; help that comes without torch, lessons out of a wheel, sentencepiece models of one's own; means of
+# checkpoints, CTranslate2 as an engine, answers line by line, opus-mt by its name and back to transformers.
 MOST_LINES = 14_500
 
 
