@@ -123,8 +123,8 @@ MADE: list[tuple[str, Callable[[], str]]] = [
     ("results", lambda: f"tau=1 and tau=5 has {apart(SINGLES, 'tau=2', 0)[0]} more than tau=2"),
     ("results", lambda: "{}, differences of {} and -{}, not marked".format(
         bleu(DISTILLED), *(apart(DISTILLED, "tau=2", group)[0] for group in (0, 1)))),
-    ("results", lambda: f"has {bleu(LONG, spread=True)} BLEU for {price(LONG)} times the compute of tau=1; Bi-PMD takes "
-     f"{price('bi-pmd: model_1')}, Auto-PMD {price('auto-pmd: model_1')}"),
+    ("results", lambda: "has {} BLEU for {} times the compute of tau=1; Bi-PMD takes {}, Auto-PMD {}".format(
+        bleu(LONG, spread=True), *map(price, (LONG, "bi-pmd: model_1", "auto-pmd: model_1")))),
     ("results", lambda: "it gains {} on the small ones, marked, and {} on the large ones, not marked".format(
         *(apart(LONG, "tau=1", group)[0] for group in (1, 0)))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
