@@ -19,7 +19,7 @@ from pmd_lite.cli import commands
 from pmd_lite.cli.arguments import main
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokens import EncodedCorpus, _key, encode_corpus
+from pmd_lite.data.tokens import EncodedCorpus, encode_corpus
 from pmd_lite.errors import UserError, waiting
 from pmd_lite.training import distributed
 from pmd_lite.training.distributed import ALONE, joined, place_among_ranks
@@ -111,7 +111,9 @@ def test_a_second_writer_of_a_cache_says_for_whom_it_waits(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr(errors, "PATIENCE", 0.05)
-    cache = tmp_path / f"encoded-{_key(tiny_corpus, tiny_encoded.tokenizer)}"
+    encode_corpus(tiny_corpus, tiny_encoded.tokenizer, TINY["max_len"], tmp_path / "another")
+    (made,) = (tmp_path / "another").glob("encoded-*")
+    cache = tmp_path / made.name
     held = threading.Event()
 
     def write() -> None:
