@@ -1,12 +1,11 @@
 # GNU make and a POSIX shell; README.md has the same steps as plain pip commands for systems without make.
 #   make PYTHON=python3.12 demo        another Python
 #   make PIP_ARGS="..." demo           further words for every `pip install`, for example an index of CPU-only builds
-#   make JOBS=1 test                   another number of processes than one more than there are cores
+#   make JOBS=1 test                   fewer processes than there are cores
 
 PYTHON   ?= python3
 PIP_ARGS ?=
-# One more than there are cores: a test that waits, for a process or a signal, leaves its core to another one.
-JOBS     ?= $(shell $(PYTHON) -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
+JOBS     ?= auto
 
 VENV := .venv
 ifeq ($(OS),Windows_NT)
