@@ -169,6 +169,8 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
     assert [apart("tau=5", "tau=2", g)[1] for g in (0, 1)] == ["▼", ""]
     assert [apart(LONG, "tau=1", g)[1] for g in (0, 1)] == ["", "▲"]
     assert [apart(LONG, SINGLES, g)[1] for g in (0, 1)] == ["", ""]
+    for mended in ("auto-pmd alpha_clip=0.4", "auto-pmd decide_by=accuracy"):
+        assert {apart(f"{mended}: model_{i}", f"auto-pmd: model_{i}", g)[1] for i in (1, 2) for g in (0, 1)} == {""}
     for student in (label for label in study().systems if ": model_" in label and not label.startswith("ensemble ")):
         assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
 
