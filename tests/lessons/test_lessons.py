@@ -58,6 +58,7 @@ def in_one_kernel(path: Path) -> tuple[NotebookNode, dict[bool, NotebookNode]]:
         nb.cells = [cell for cell in nb.cells if cell.cell_type == "code"]
     before, after = ([cell.source for cell in nb.cells] for nb in parts.values())
     parts[True].cells = [parts[True].cells[i] for i in second_run(before, after)]
+    assert parts[True].cells, f"{path.name} has no exercise"
     whole = nbformat.v4.new_notebook(metadata=parts[False].metadata)
     whole.cells = [*parts[False].cells, *parts[True].cells]
     for number, cell in enumerate(whole.cells):

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.path import Path as Curve
 from matplotlib.text import Text
 from PIL import Image
 
@@ -187,6 +188,24 @@ def test_names_in_a_crowd_do_not_cover_each_other_or_the_points() -> None:
         assert not any(box.overlaps(other) for other in boxes[:i])
         assert not any(box.contains(*ax.transData.transform(p)) for p in points.values())
         assert fig.bbox.contains(box.x0, box.y0) and fig.bbox.contains(box.x1, box.y1)
+
+
+def test_names_do_not_cross_steps_bars_or_arrows() -> None:
+    """Each of these lines passes above and to the right of a point, where a name stands if nothing is there."""
+    points = {"under an arrow": (10.0, 20.0), "its end": (13.0, 21.0), "under a bar": (11.0, 24.0),
+              "barred": (12.0, 24.2), "under a step": (10.5, 22.0), "step": (12.6, 22.2)}  # fmt: skip
+    arrows, seeds = [("under an arrow", "its end")], {"barred": [(10.4, 24.1), (13.6, 24.3)]}
+    fig = plots.frontier(points, baselines=["step"], arrows=arrows, seeds=seeds, alt=ALT)
+    fig.draw_without_rendering()
+    (ax,) = fig.axes
+    fronts = [line for line in ax.lines if str(line.get_label()).startswith("frontier")]
+    steps = [np.repeat(line.get_xydata(), 2, axis=0) for line in fronts]  # each corner: the x before, the y behind
+    lines = [np.column_stack([xy[:-1, 0], xy[1:, 1]]) for xy in steps]
+    lines += [bar for bars in ax.containers for part in bars.lines[2] for bar in part.get_segments()]
+    lines += [np.array([t.xyann, t.xy]) for t in ax.texts if t.get_gid()]  # type: ignore[attr-defined]
+    assert len(lines) == 1 + 2 + 1
+    for box in (Text.get_window_extent(t) for t in ax.texts if t.get_text()):
+        assert not any(Curve(ax.transData.transform(line)).intersects_bbox(box, filled=False) for line in lines)
 
 
 # ---------------------------------------------------------------- how it looks
