@@ -13,6 +13,8 @@ PY := $(VENV)/Scripts/python
 else
 PY := $(VENV)/bin/python
 endif
+# Every process that compiles the library anew starts a second later, and the tests start many.
+unexport PYTHONDONTWRITEBYTECODE
 # A process that has no test left takes some of another's.
 SPREAD := -n $(JOBS) --dist worksteal
 PIP := $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS)

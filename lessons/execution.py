@@ -81,7 +81,7 @@ def run(
         extra_arguments=["--IPKernelApp.log_level=40"],  # no warning about the unencrypted loopback connection
         resources={"metadata": {"path": str(folder)}},
     )
-    with client.setup_kernel(env=_environment(size)):
+    with client.setup_kernel(env=environment(size)):
         for position, cell in enumerate(nb.cells):
             if on_cell:
                 on_cell(position, cell)
@@ -99,7 +99,8 @@ def run(
     return nb
 
 
-def _environment(size: str | None) -> dict[str, str]:
+def environment(size: str | None) -> dict[str, str]:
+    """The variables of a kernel; `size` is the value of PMD_SIZE."""
     # MPLBACKEND=Agg, which many servers set, would make plt.show() draw nothing in a notebook.
     env = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     return env if size is None else {**env, "PMD_SIZE": size}

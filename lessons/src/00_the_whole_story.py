@@ -41,8 +41,8 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = {}, {}
 if size == "ci":
-    settings, world = dict(steps=40, eval_every=20, update_every=13, tokens=400, trial_ratio=0.03), dict(held=40)
-    settings |= dict(d_model=16, encoder_layers=1, decoder_layers=1, max_len=64)
+    settings, world = dict(steps=24, eval_every=12, update_every=9, tokens=300, trial_ratio=0.01), dict(held=10)
+    settings |= dict(d_model=16, encoder_layers=1, decoder_layers=1, max_len=32)
 runs_in = Path("runs") / f"lesson00-{size}"
 
 # %%

@@ -454,7 +454,7 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
-    settings, world = dict(steps=16, eval_every=4, tokens=400, d_model=16, max_len=64), dict(held=20)
+    settings, world = dict(steps=16, eval_every=4, tokens=400, d_model=16, max_len=32), dict(held=10)
 runs_in = Path("runs") / f"lesson07-{size}"
 
 # %%

@@ -41,8 +41,8 @@ from pmd_lite.evaluation.tables import Table
 size = pmd.run_size()
 settings, world = {}, {}
 if size == "ci":
-    settings, world = dict(steps=40, eval_every=20, update_every=13, tokens=400, trial_ratio=0.03), dict(held=40)
-    settings |= dict(d_model=16, encoder_layers=1, decoder_layers=1, max_len=64)
+    settings, world = dict(steps=24, eval_every=12, update_every=9, tokens=300, trial_ratio=0.01), dict(held=10)
+    settings |= dict(d_model=16, encoder_layers=1, decoder_layers=1, max_len=32)
 corpus = pmd.load_corpus("longtail", **world)
 runs_in = Path("runs") / f"lesson00-{size}"
 auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score=False, **settings)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -10,8 +12,18 @@ import pytest
 from nbformat import NotebookNode
 
 from lessons.build import load, with_name, without_solution
-from lessons.execution import CellFailed, code_outputs, figures, indented, lesson_folder, run, stderr_texts
+from lessons.execution import (
+    CellFailed,
+    code_outputs,
+    environment,
+    figures,
+    indented,
+    lesson_folder,
+    run,
+    stderr_texts,
+)
 from tests.lessons.slices import second_run
+from tests.lessons.warm_kernels import warm_kernels
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 NOTEBOOKS = sorted(LESSONS.glob("[0-9][0-9]_*.ipynb"))
@@ -66,9 +78,24 @@ def in_one_kernel(path: Path) -> tuple[NotebookNode, dict[bool, NotebookNode]]:
     return whole, parts
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Jupyter starts the kernels of this module warm, where a process may fork."""
+    if sys.platform != "linux":
+        yield
+        return
+    with (
+        warm_kernels(tmp_path_factory.mktemp("kernels"), environment("ci")) as variables,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_lesson_runs(path: Path, tmp_path: Path) -> None:
+def test_lesson_runs(path: Path, tmp_path: Path, kernels: None) -> None:
     """Its outputs are those that a reader sees: the hidden tests print nothing."""
     whole, parts = in_one_kernel(path)
     try:

@@ -336,7 +336,7 @@ def test_samplers_and_distillers_combine_freely(
 ) -> None:
     """Every student is trained, taught by all others, and drawn by a sampler of its own that acts when it is due."""
     run = train(tiny_corpus, method, tmp_path / "run", samplers=samplers, score=len(samplers) == 3, scorer_steps=5,
-                uncertainty_passes=2)  # fmt: skip
+                uncertainty_passes=2, steps=32, eval_every=8, update_every=8)  # fmt: skip
     assert len(run.labels) == len(samplers)
     if len(samplers) == 3:
         assert len(run.scores) == 3

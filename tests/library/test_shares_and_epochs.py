@@ -83,7 +83,7 @@ def test_every_pair_gets_its_share_of_the_sentences(world: str, tau: float, budg
     splits = splits_of(world)
     sizes = [len(split) for split in splits]
     p, drawing = temperature_probabilities(sizes, tau), Drawing(splits, budget)
-    drawn = drawing.sentences(p, 20_000 if budget == 400 else 4_000)
+    drawn = drawing.sentences(p, 8_000 if budget == 400 else 2_000)
     asked = p.numpy() * drawn.sum()
     assert (np.abs(drawn - asked) <= np.maximum(0.03 * asked, drawing.per_batch.numpy())).all(), drawn / asked
     rounds = batch_shares(p, drawing.per_batch, "sentences") * drawing.per_batch  # and exactly so in the long run
