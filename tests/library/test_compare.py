@@ -29,7 +29,7 @@ from tests.conftest import TINY, forked_processes
 WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1,
          "false_friends": 1}  # fmt: skip
 # Pieces of several letters: sentences of at most 29, translations that end soon.
-QUICK: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32, "steps": 64, "eval_every": 32, "update_every": 16}
+QUICK: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32, "steps": 32, "eval_every": 16, "update_every": 16}
 METHODS = ["tau=1", "auto-pmd", "lsmd", "tau=1 d_model=32", "bi-pmd samplers=tau=1,chi-ibr alpha=0.5"]
 
 
@@ -314,14 +314,14 @@ def equal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
 def test_at_equal_compute_all_spend_what_the_reference_spends(equal: Comparison) -> None:
     assert equal.equal == "equal-compute"
     one, two, wide = (run_of(equal, method, 2) for method in ("tau=1", "bi-pmd", "tau=1 d_model=48"))
-    assert two.finished["step"] == 64, "the reference keeps its length"
-    assert one.finished["step"] > 64 > wide.finished["step"]
+    assert two.finished["step"] == QUICK["steps"], "the reference keeps its length"
+    assert one.finished["step"] > QUICK["steps"] > wide.finished["step"]
     for run in (one, wide):
-        made = run.finished["step"]
-        assert run.config.train.steps == made and run.config.train.eval_every == 32, "as often, so that dev sets scale"
+        made, every = run.finished["step"], QUICK["eval_every"]
+        assert run.config.train.steps == made and run.config.train.eval_every == every, "so that dev sets scale"
         assert run.config.optim.warmup == round(QUICK["warmup"] * made / QUICK["steps"]) != QUICK["warmup"]
         evaluations = len(run.evaluations())
-        assert evaluations == math.ceil(made / 32)
+        assert evaluations == math.ceil(made / every)
         # Exact but for one update and one evaluation, which come in whole numbers, and the luck of the draw.
         grain = run.cost["train"] / made + run.cost["dev"] / evaluations
         assert abs(run.compute - two.compute) < grain + 0.03 * two.compute
