@@ -74,7 +74,8 @@ def become_kernel(connection: socket.socket) -> None:
 
 
 def connect() -> None:
-    """What Jupyter starts: have a kernel forked, pass signals on to it, and end with it."""
+    """What Jupyter starts: have a kernel forked, pass signals on to it, and end with it or with Jupyter."""
+    jupyter = os.getppid()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ[PLACE])
         words = {"folder": os.getcwd(), "environment": dict(os.environ), "argv": sys.argv[1:]}
@@ -82,7 +83,8 @@ def connect() -> None:
         kernel = int(connection.makefile("rb").readline())
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: os.kill(kernel, number))
-        connection.recv(1)
+        while os.getppid() == jupyter and not select.select([connection], [], [], 1)[0]:
+            pass
 
 
 if __name__ == "__main__":
