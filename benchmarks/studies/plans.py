@@ -86,6 +86,10 @@ STUDIES: dict[str, Study] = {
             "auto-pmd",
             "auto-pmd alpha_clip=0.4",
             "bi-pmd",
+            "tau=2",
+            # Until dev loss no longer falls; distillation begins after 1,080 updates, as in the shorter run.
+            "tau=2 steps=12000 patience=12",
+            "bi-pmd start=0.09 steps=12000 patience=12",
             "auto-pmd alpha_max=0.47",
             "auto-pmd decide_by=accuracy",
             "auto-pmd decide_by=chrf",
@@ -97,7 +101,6 @@ STUDIES: dict[str, Study] = {
             "vanilla-md-tau",
             "vanilla-md",
             "uni-pmd",
-            "tau=2",
             "tau=5 dropout=0.3",
             "tau=2 dropout=0.3",
             "tau=2 label_smoothing=0.2",
