@@ -367,6 +367,7 @@ languages = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(languages, st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.booleans())
 def test_no_held_out_line_is_trained_on(

@@ -180,6 +180,7 @@ def test_the_page_stands_alone_and_can_be_read_aloud(by_hand: Corpus, tmp_path: 
     assert len(by_hand.warnings) == len([p for p in page.all("p") if p.get("class") == "warning"]) > 0
 
 
+@pytest.mark.slow
 def test_the_same_corpus_gives_the_same_bytes(by_hand: Corpus, tmp_path: Path) -> None:
     pages = [datasheet.write_datasheet(by_hand, tmp_path / name).read_bytes() for name in ("a.html", "b.html")]
     assert pages[0] == pages[1]

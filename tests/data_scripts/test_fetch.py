@@ -154,6 +154,7 @@ def test_a_second_call_goes_on_where_the_first_was_cut(tmp_path: Path) -> None:
         assert [request.headers.get("Range") for request in url.requests] == ["bytes=1000-"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(cuts=st.lists(st.integers(0, 3000), max_size=4))
 def test_wherever_it_is_cut_the_bytes_are_those_of_the_file(

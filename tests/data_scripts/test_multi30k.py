@@ -225,6 +225,7 @@ def test_sizes_are_checked(sizes: dict[str, int], message: str, source: Path, tm
 # --- the network, writing, command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_are_fetched_once_from_whichever_address_has_them(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def place(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
+@pytest.mark.slow
 def test_the_teacher_writes_the_training_targets_alone(place: Path, tmp_path: Path) -> None:
     words = [str(place / "corpus"), "--teacher", str(place / "teacher"), "--beam", "2", "--out", str(tmp_path / "out")]
     assert main([*words, "--batch", "7", "--codes", *WORDS]) == 0

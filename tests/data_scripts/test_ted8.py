@@ -404,6 +404,7 @@ def test_a_missing_address_is_followed_by_the_mirror_and_the_file_is_kept(
         assert len(url.requests) == 2 and (tmp_path / "downloads" / "ted_talks.tar.gz").read_bytes() == archive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [Page(b"<!DOCTYPE html><html>maintenance</html>"), Page(b"x", status=404)])
 def test_when_the_site_fails_the_copy_on_the_hub_is_used(
     answer: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -400,6 +400,7 @@ def test_one_to_many_is_many_to_one_turned_round() -> None:
             assert o2m[f"eng-{code}"][split] == [(e, f) for f, e in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cast", [2, 3, 24, 100])
 def test_grown_casts(cast: int) -> None:
     world = ToyWorld(cast=cast, head=600, beta=0.5, minimum=2, held=5)
@@ -536,6 +537,7 @@ def test_toy_corpus_is_these_texts() -> None:
     assert turned.fingerprint == corpus.reversed().fingerprint != corpus.fingerprint
 
 
+@pytest.mark.slow
 def test_explain_shows_a_sentence_in_every_language(default: Texts) -> None:
     text = explain(i=2)
     rows = text.split("\n")

@@ -261,6 +261,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1, 5, 15, 20])  # finished row groups; 15 is the first German one
 def test_killed_run_goes_on_and_reads_no_finished_group_again(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
@@ -289,6 +290,7 @@ def test_killed_run_goes_on_and_reads_no_finished_group_again(
         assert not [path for path in later if "validation" in path or "test-" in path or "revision/main" in path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["load_corpus", "write_with_attribution", "write_json"])
 def test_run_killed_at_the_end_goes_on_without_network(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -305,6 +307,7 @@ def test_run_killed_at_the_end_goes_on_without_network(
     assert tree(build(tmp_path / "out", "http://127.0.0.1:9")) == tree(built)
 
 
+@pytest.mark.slow
 def test_finished_corpus_is_written_anew_but_never_another_one(built: Path, tmp_path: Path) -> None:
     with hub() as url:
         out = build(tmp_path / "out", url)
@@ -507,6 +510,7 @@ def french(page: bytes | Page) -> dict[str, dict[str, bytes | Page]]:
 GOOD = PLAIN["fr"][SHARD]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "message"),
     [

@@ -33,6 +33,7 @@ def named(verdict: Judged) -> bool:
     return verdict.kind in ("mistake", "slip", "input") or (verdict.kind == "raised" and verdict.message.endswith("."))
 
 
+@pytest.mark.slow
 def test_no_wrong_answer_is_accepted_and_nine_of_ten_are_explained() -> None:
     answers = [(name, number, answer) for name, all_ in WRONG.items() for number, answer in enumerate(all_)]
     assert len(answers) >= 150 and {name[:3] for name in WRONG} == {f"l{n:02d}" for n in range(1, 17)}

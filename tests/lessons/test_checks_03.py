@@ -76,6 +76,7 @@ def test_a_shape_belongs_to_a_student() -> None:
         l03.checks.your_shape("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise", "number"), MISTAKES)
 def test_every_mistake_is_named_as_what_it_is(exercise: Exercise, number: int) -> None:
     mistake = exercise.mistakes[number]
@@ -156,6 +157,7 @@ def view() -> View:
     return View(weights, weights[:, :, ::-1], hidden, list("abcd"), list("vwxyz"))
 
 
+@pytest.mark.slow
 def test_the_viewer_redraws_for_head_and_mask(view: View) -> None:
     viewer = l03.widgets.attention_viewer({"encoder 1": view, "decoder 1": view}, start="decoder 1")
     caption, which, head, mask, picture = viewer.children
@@ -187,6 +189,7 @@ def test_figures_want_what_fits(view: View) -> None:
     assert int(np.argmax(line.get_ydata())) == 4
 
 
+@pytest.mark.slow
 def test_marian_gives_the_same_logits() -> None:
     pytest.importorskip("transformers")
     difference = parity.marian_difference()

@@ -98,6 +98,7 @@ def test_figures_draw_what_they_are_given() -> None:
     assert curves[0].get_color() == curves[1].get_color() != curves[2].get_color()
 
 
+@pytest.mark.slow
 def test_the_sliders_redraw_and_say_the_numbers() -> None:
     box = rate_sliders()
     _, peak, warmup, picture = box.children

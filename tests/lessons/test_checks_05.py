@@ -87,6 +87,7 @@ def test_hypotheses_belong_to_a_student() -> None:
         l05.checks.your_hypotheses(" ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise", "number"), MISTAKES)
 def test_every_mistake_is_named_as_what_it_is(exercise: Exercise, number: int) -> None:
     mistake = exercise.mistakes[number]

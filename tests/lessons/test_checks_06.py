@@ -81,6 +81,7 @@ class FakeRun:
         return [1], {pair: [p] for pair, p in zip(self.pairs, self._p, strict=True)}
 
 
+@pytest.mark.slow
 def test_the_slider_walks_along_the_sweep() -> None:
     sweep: Any = {"tau=1": [FakeRun((8, 80), (0.9, 0.1)), FakeRun((10, 78), (0.9, 0.1))],
                   "tau=inf": [FakeRun((12, 60), (0.5, 0.5))]}  # fmt: skip

@@ -44,6 +44,7 @@ def test_gradients_are_those_of_this_call_and_models_stay_the_callers() -> None:
     assert case[0].grad is None and not case[0].requires_grad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 0.8])
 def test_two_students_settle_where_the_lesson_says(alpha: float) -> None:
     """p_1 = (d_1 + alpha d_2) / (1 + alpha)."""
@@ -60,6 +61,7 @@ def test_below_an_alpha_of_47_hundredths_no_teacher_outvotes_the_reference() -> 
         assert l07.checks.mixed_target(torch.tensor([0]), sure_and_wrong, alpha, 0.1).argmax().item() == word
 
 
+@pytest.mark.slow
 def test_teachers_are_distributions_and_the_widget_redraws() -> None:
     assert all(len(p) == len(WORDS) and sum(p) == pytest.approx(1) for p in TEACHERS.values())
     assert list(targets("is mistaken", 0.5, 0.1)) == [

@@ -100,6 +100,7 @@ def test_a_walk_is_a_sequence_of_actions() -> None:
             spelled(wrong)
 
 
+@pytest.mark.slow
 def test_the_walk_widget_redraws_and_says_what_is_wrong() -> None:
     widget = alpha_walk()
     _, actions, alpha, schedule, picture = widget.children

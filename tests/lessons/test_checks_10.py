@@ -192,6 +192,7 @@ def test_a_reopened_run_stands_where_it_ended(finished: Run, tiny_corpus: Corpus
     assert {path: path.read_bytes() for path in finished.path.rglob("*") if path.is_file()} == files
 
 
+@pytest.mark.slow
 def test_copies_leave_nothing_and_live_trials_leave_training(finished: Run, tiny_corpus: Corpus) -> None:
     same = torch.full((3, 6), 0.1, dtype=torch.float64)
     trained = ["weights", "Adam's moments", "Adam's count of steps", "learning rate"]

@@ -26,11 +26,13 @@ def test_the_lessons_exercises_are_found() -> None:
     assert {"l01.PACK", "l02.VISITS", "l09.UP"} <= FOUND.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOUND)
 def test_the_librarys_answer_is_right(name: str) -> None:
     assert all(FOUND[name].verdict(FOUND[name].right, seed=seed)[0] for seed in SEEDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOUND)
 def test_each_of_four_mistakes_or_more_is_named_as_itself(name: str) -> None:
     exercise = FOUND[name]

@@ -170,6 +170,7 @@ def test_the_border_of_the_frontier_is_a_staircase_on_the_good_side(put: Put, tm
     assert (y0, x1) == (up.get_ylim()[1], up.get_xlim()[1]) and (x0, y1) == (0.1, 1.0)  # opens up and to the right
 
 
+@pytest.mark.slow
 def test_marks_on_the_frontier_keep_their_colours_in_a_notebook() -> None:
     """Fewer colours must not turn a small mark gray beside a large shade: gray means dominated."""
     sweep = {"0.5": (3.9, 66.4), "1": (8.3, 79.5), "1.5": (13.5, 77.4), "2.5": (16.6, 72.7), "5": (15.8, 59.9)}
@@ -181,6 +182,7 @@ def test_marks_on_the_frontier_keep_their_colours_in_a_notebook() -> None:
         assert np.abs(used - wanted).max(axis=1).min() <= 8, colour
 
 
+@pytest.mark.slow
 def test_more_than_ten_points_carry_numbers(put: Put, tmp_path: Path) -> None:
     for n in range(1, 12):
         put(f"r{n:02d}", (50.0 - n, 10.0 + n), method=f"tau={n}")

@@ -112,6 +112,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_stored_study_compares_with_every_rival(stored: Path) -> None:
     conditions = Conditions.load(stored)
     table = conditions.table()

@@ -143,6 +143,7 @@ def test_results_travel_as_plain_data(tmp_path: Path) -> None:
     assert isinstance(back[3], Complaint) and "an object of type Strange" in back[3] and "a set" in back[4]
 
 
+@pytest.mark.slow
 def test_the_solved_notebooks_have_a_name() -> None:
     for path in SOURCES.values():
         learner, solved = versions(path, LESSONS).values()

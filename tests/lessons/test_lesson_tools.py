@@ -168,6 +168,7 @@ def test_check_names_a_notebook_whose_source_changed(built: Path, tmp_path: Path
     assert builder.main(["--check"], folder) == 1
 
 
+@pytest.mark.slow
 def test_a_translated_lesson_keeps_its_outputs(built: Path, tmp_path: Path) -> None:
     """What docs/instructor.md says: translate the prose cells, then --text; changed code asks for an execution."""
     folder = copy_of(built, tmp_path / "copy")
@@ -227,12 +228,14 @@ def test_a_failing_cell_is_named_with_its_source_and_error(tmp_path: Path) -> No
     assert caught.value.last_line == "IndexError: list index out of range"
 
 
+@pytest.mark.slow
 def test_a_cell_that_never_ends_is_stopped(tmp_path: Path) -> None:
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("while True: pass")])
     with pytest.raises(CellFailed, match="longer than 1 seconds"):
         run(nb, tmp_path, name="07_x.ipynb", timeout=1)
 
 
+@pytest.mark.slow
 def test_demo_shows_the_table_and_leaves_page_and_figures(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

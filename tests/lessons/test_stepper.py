@@ -201,6 +201,7 @@ def test_three_students(tiny_corpus: Corpus, tmp_path: Path) -> None:
     assert_figure_shows(SearchLog.of(run).figure(2, 2), run, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "method"), [(2, "auto-pmd"), (8, "auto-pmd"), (8, "dynamic-md")])
 def test_few_and_many_pairs_are_readable(tiny_corpus: Corpus, tmp_path: Path, pairs: int, method: str) -> None:
     text = next(iter(tiny_corpus.train.values()))
@@ -306,6 +307,7 @@ def test_runs_without_a_search_say_so(tiny_corpus: Corpus, tmp_path: Path) -> No
         search_stepper(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 def test_a_search_that_is_not_there_is_named(trained: Run) -> None:
     log = SearchLog.of(trained)
     for student, number in ((2, 1), (-1, 1), (0, 0), (0, 4)):

@@ -145,6 +145,7 @@ MADE: list[tuple[str, Callable[[], str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "made"), MADE, ids=[f"{where}-{i}" for i, (where, _) in enumerate(MADE)])
 def test_prose_has_the_numbers_of_the_file(where: str, made: Callable[[], str]) -> None:
     (page,) = (ROOT / "lessons" / "src").glob(f"{where}.py") if "*" in where else [ROOT / "docs" / "results.md"]
@@ -160,6 +161,7 @@ def test_marks_in_prose_are_those_of_the_file() -> None:
     assert min(map(min, below_twins())) > 0
 
 
+@pytest.mark.slow
 def test_marks_of_the_study_are_those_of_the_page() -> None:
     assert [apart("bi-pmd: model_1", "tau=1", g)[1] for g in (0, 1)] == ["▼", ""]
     assert [apart("bi-pmd: model_2", "tau=5", g)[1] for g in (0, 1)] == ["", ""]

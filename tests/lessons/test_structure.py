@@ -61,6 +61,7 @@ def test_an_open_question_is_answered_in_the_solutions(source: Path) -> None:
             assert "BEGIN ANSWER" in text or re.search(r"<summary>(Our answer|How to answer)", text), text[:200]
 
 
+@pytest.mark.slow
 @each
 def test_answers_are_in_the_solved_copy_only(source: Path) -> None:
     learner, solved = ("\n".join(texts(nb)) for nb in versions(source, LESSONS).values())
@@ -72,6 +73,7 @@ def test_answers_are_in_the_solved_copy_only(source: Path) -> None:
         assert text in solved and text not in learner
 
 
+@pytest.mark.slow
 @each
 def test_every_link_of_a_lesson_leads_to_a_file(source: Path) -> None:
     for path, nb in versions(source, LESSONS).items():
@@ -83,6 +85,7 @@ def test_every_link_of_a_lesson_leads_to_a_file(source: Path) -> None:
             assert there.exists() or (there.suffix == ".ipynb" and there.stem in names), f"{path.name}: {target}"
 
 
+@pytest.mark.slow
 @each
 def test_the_links_stand_at_the_top_and_at_the_bottom(source: Path) -> None:
     learner = texts(next(iter(versions(source, LESSONS).values())))

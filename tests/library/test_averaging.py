@@ -33,6 +33,7 @@ def steps(run: Run, student: int = 0) -> list[str]:
     return [file.stem.rpartition("-")[2].lstrip("0") for file in kept(run.dir, student)]
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_last_evaluations_is_a_run(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_mean_of_one_is_that_one_and_a_damaged_file_is_refused(corpus: Corpus,
     assert not (tmp_path / "n").exists()
 
 
+@pytest.mark.slow
 def test_keeping_weights_changes_nothing_else_and_survives_an_interruption(corpus: Corpus, tmp_path: Path) -> None:
     plain = train(corpus, tmp_path / "plain")
     assert not (plain.path / "checkpoint" / "last").exists()

@@ -186,6 +186,7 @@ def test_a_sentence_over_the_budget_stands_alone() -> None:
     assert batches == [[4, 3, 1], [0], [2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_both_sides_of_a_batch_are_alike(seed: int) -> None:
     """Targets of 0.4 to 1.1 times the source: sorting by the longer side alone pads the shorter one much more."""
@@ -215,6 +216,7 @@ def test_the_snake_by_hand() -> None:
 # ---- streams
 
 
+@pytest.mark.slow
 @given(lengths=some_lengths, budget=budgets, seed=st.integers(0, 5))
 @settings(max_examples=150, deadline=None)
 def test_every_pass_has_every_sentence_once_within_the_budget(
@@ -236,6 +238,7 @@ def test_every_pass_has_every_sentence_once_within_the_budget(
         assert sum(batch.tokens for batch in batches) == passes * split.trg_tokens
 
 
+@pytest.mark.slow
 @given(lengths=some_lengths, budget=budgets, before=st.integers(0, 40), other=st.integers(0, 40))
 @settings(max_examples=150, deadline=None)
 def test_a_stream_goes_on_where_its_state_was_taken(

@@ -50,6 +50,7 @@ def test_a_text_stays_as_it_was_read(directory: Path, change: str) -> None:
     assert corpus.reversed().changed == corpus.only(corpus.pairs[:1]).changed == corpus.changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_during_a_run_is_said_and_its_scores_are_those_of_the_text_it_read(
     directory: Path, three_pairs: Corpus, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def test_with_one_pair_on_the_floor_the_others_still_reach_the_radius() -> None:
 # ---------------------------------------------------------------- the solver, in general
 
 
+@pytest.mark.slow
 @given(problems(2), st.floats(1e-6, 0.5))
 @settings(deadline=None)
 def test_equals_the_closed_form_wherever_no_pair_is_cut_off(problem: tuple[Tensor, Tensor], radius: float) -> None:
@@ -130,6 +131,7 @@ def test_equals_the_closed_form_wherever_no_pair_is_cut_off(problem: tuple[Tenso
     assert float(q @ v) == pytest.approx(float(mean + math.sqrt(2 * radius) * sigma), abs=1e-6)
 
 
+@pytest.mark.slow
 @given(problems(2), RADII, st.lists(st.lists(st.floats(0, 1), min_size=8, max_size=8), min_size=1, max_size=20))
 @settings(deadline=None)
 def test_no_other_mixture_in_the_ball_is_worse(
@@ -178,6 +180,7 @@ def test_with_a_floor_shares_still_follow_the_values_and_none_vanishes(
     assert float(ratio.min()) >= floor / (1 + floor) - 1e-9
 
 
+@pytest.mark.slow
 @given(problems(2), RADII, FLOORS, st.floats(-100, 100), st.floats(0.01, 100))
 @settings(deadline=None)
 def test_unit_and_origin_of_the_values_do_not_matter(
@@ -354,6 +357,7 @@ def test_noting_a_loss_never_needs_its_value() -> None:
         sampler.after_step(pair, torch.empty((), device="meta", requires_grad=True), 100)
 
 
+@pytest.mark.slow
 @given(st.permutations(range(3)), st.lists(st.floats(0.5, 9), min_size=3, max_size=3))
 @settings(deadline=None)
 def test_permuting_the_pairs_permutes_q(order: list[int], losses: list[float]) -> None:

@@ -180,6 +180,7 @@ def test_a_pair_looks_the_same_in_every_panel() -> None:
     assert looks[0]["tr-en"] == looks[1]["tr-en"] and len({*looks[0].values(), *looks[1].values()}) == 3
 
 
+@pytest.mark.slow
 def test_titles_of_panels_are_whole_and_apart() -> None:
     names = [f"auto-pmd model_{i} (chi-ibr), a folder with a long name" for i in range(6)]
     fig = probability_panels({name: CURVES["static"] for name in names}, alt=ALT)
@@ -238,6 +239,7 @@ def test_too_many_purposes_are_refused() -> None:
 
 
 # ---------------------------------------------------------------- every figure
+@pytest.mark.slow
 @every_figure
 def test_text_is_readable_and_inside_the_figure(name: str) -> None:
     fig = drawn(name)
@@ -249,6 +251,7 @@ def test_text_is_readable_and_inside_the_figure(name: str) -> None:
     assert box.x0 >= -0.02 and box.y0 >= -0.02 and box.x1 <= width + 0.02 and box.y1 <= height + 0.02
 
 
+@pytest.mark.slow
 @every_figure
 def test_alternative_text_is_required(name: str) -> None:
     draw, _ = FIGURES[name]

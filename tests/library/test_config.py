@@ -84,6 +84,7 @@ HOMES = {field.name: f"{home}.{field.name}" for home, cls in SECTIONS.items() fo
 HOMES["tau"] = "tau"  # the tokenizer's own is asked for as "tokenizer.tau"
 
 
+@pytest.mark.slow
 @given(st.sampled_from(list(PRESETS)), st.fixed_dictionaries({}, optional=VALUES))
 @settings(deadline=None)
 def test_overrides_change_what_they_name_alone_and_survive_json(name: str, overrides: dict[str, Any]) -> None:

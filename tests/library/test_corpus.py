@@ -130,6 +130,7 @@ def test_fingerprint_sees_every_text_and_name() -> None:
     assert len(seen) == 5
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_parallel_text_is_a_sequence(data: st.DataObject) -> None:
@@ -178,6 +179,7 @@ part = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=5)
 splits = st.fixed_dictionaries({"train": part, "valid": part, "test": part})
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(["fr-en", "zh_CN-en", "en-mkd"]), splits, min_size=1))
 def test_write_then_load_gives_the_text_back(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> None:

@@ -164,6 +164,7 @@ def test_a_teacher_counts_in_its_own_size(make_trainer: MakeTrainer) -> None:
     assert cost["teacher"] == per_token(wide).multiply_adds(draw.src_tokens, draw.tokens, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("rollback", [True, False])
 @pytest.mark.parametrize("samplers", [["tau=1", "tau"], ["tau=1", "tau", "tau=inf"]])
@@ -211,6 +212,7 @@ def test_looks_cost_what_pytorch_sees(make_trainer: MakeTrainer, monkeypatch: py
         assert dict(trainer.cost.multiply_adds) == {**before, "probe": before["probe"] + products} and products > 0
 
 
+@pytest.mark.slow
 def test_decoding_counts_what_was_generated_and_not_the_references(make_trainer: MakeTrainer) -> None:
     """A model that never ends a sentence computes up to the limit; one that ends at once computes one step."""
     trainer = make_trainer("tau=1", output_bias=True)
@@ -229,6 +231,7 @@ def test_decoding_counts_what_was_generated_and_not_the_references(make_trainer:
     assert found["endless"].tokens == sum(limits) + sentences
 
 
+@pytest.mark.slow
 def test_a_top_k_cache_costs_its_teachers_passes(
     make_trainer: MakeTrainer, tiny_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ FILES: dict[str, Callable[[RunDir], Path]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_no_flipped_bit_goes_unnoticed(file: str, run: RunDir) -> None:
     """At 40 random places: refused with the file's name, or (in a zip's padding) without any effect."""
@@ -167,6 +168,7 @@ def test_a_changed_number_of_a_finished_run_is_noticed(run: RunDir) -> None:
     assert run.metrics()
 
 
+@pytest.mark.slow
 def test_scores_of_another_run_and_changed_scores_are_refused(
     original: Path, tiny_corpus: Corpus, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_single_model_has_no_panel_of_weights(make_run: MakeRun) -> None:
     assert found == ["dev loss (nats), tau=5", "share of draws, tau=5", "target tokens/s, all students"]
 
 
+@pytest.mark.slow
 def test_skipped_updates_are_drawn_where_there_is_a_scaler(make_run: MakeRun) -> None:
     path = make_run("tau=5", [line(10), line(20, overflow_skips=3)], precision="fp16")
     assert titles(path)[-1] == "updates skipped by overflow"
@@ -119,6 +120,7 @@ def test_nothing_of_time_is_shown_on_request(make_run: MakeRun) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [b'{"event": "ev', b'{"event": "eval", "step": 30, "student": 0}', b"{"])
 def test_half_a_last_line_is_passed_over(tail: bytes, make_run: MakeRun) -> None:
     whole, torn = make_run("auto-pmd", both(10, 20)), make_run("auto-pmd", both(10, 20), tail)
@@ -169,6 +171,7 @@ def test_durations(seconds: float, said: str) -> None:
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_watch_follows_a_run_to_its_end(make_run: MakeRun) -> None:
     path = make_run("tau=1", [line(10)])
 

@@ -88,6 +88,7 @@ def slow_beam_search(
 # ---------------------------------------------------------------------------------------- against independent searches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0, -0.5])
 @pytest.mark.parametrize("prefix", [[], [B]])
 def test_a_wide_beam_finds_the_best_of_all_sequences_in_order(penalty: float, prefix: list[int]) -> None:
@@ -113,6 +114,7 @@ def test_greedy_equals_greedy_without_a_cache() -> None:
         assert hypothesis.score == pytest.approx(score(model, src[i : i + 1], hypothesis, 1.0), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["bound", "full"])
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_equals_a_slow_beam_search(stop: str, penalty: float) -> None:
@@ -128,6 +130,7 @@ def test_equals_a_slow_beam_search(stop: str, penalty: float) -> None:
             assert [h.score for h in hypotheses] == pytest.approx([value for _, value in expected], abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 50),

@@ -47,6 +47,7 @@ def spoil(student: Student) -> None:
         student.learner.model.output_weight[0, 0] = math.nan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", [0, 1])
 def test_a_weight_that_is_no_number_is_named_and_the_last_state_kept(
     student: int, make_trainer: MakeTrainer, tmp_path: Path

@@ -59,6 +59,7 @@ def test_one_member_is_the_model_itself() -> None:
         assert score == pytest.approx(other, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_sentence_that_the_mean_prefers() -> None:
     """Against all 6 + 36 + ... sentences, scored by teacher forcing with the mean of the members' probabilities."""
     members = [model(1), model(2, d_model=12)]
@@ -102,6 +103,7 @@ def runs(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[
     return [both, one, train(tiny_corpus, "tau=1", "toy", out=folder / "foreign", **{**words, "vocab_size": 80})]
 
 
+@pytest.mark.slow
 def test_the_students_of_runs_translate_together(runs: list[Run], tiny_corpus: Corpus) -> None:
     both, one, _ = runs
     pair = both.pairs[0]
@@ -119,6 +121,7 @@ def test_the_students_of_runs_translate_together(runs: list[Run], tiny_corpus: C
     torch.testing.assert_close(together.project(together.hidden(src, trg)).exp(), mean)
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_scored_beside_the_students(
     runs: list[Run], tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, make_trainer: MakeTrainer) -> None:
     method, settings = RUNS[name]
@@ -110,6 +111,7 @@ def test_three_students_have_two_teachers_each(tiny_corpus: Corpus) -> None:
     assert three == pytest.approx(3 * two)
 
 
+@pytest.mark.slow
 def test_the_wmt6_preset_is_counted_as_the_paper_plans_it() -> None:
     config = preset("wmt6", precision="fp32")
     work = count(described(WMT6, 30, 3000, config).facts, get_method("auto-pmd"), config)
@@ -251,6 +253,7 @@ def test_a_described_corpus_has_the_lengths_it_was_given() -> None:
     assert described({"fr-en": 10 * SAMPLE}, 30, 9000, config).facts.dev_sentences == [9000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -271,6 +274,7 @@ def test_mistakes_are_said(arguments: dict[str, Any], says: str) -> None:
         pmd.estimate(**arguments)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "--sizes", "fr-en=300", "tr-en=20", "--mean-tokens", "9", "--seconds", "0.1", "--steps",
                  "20", "--d-model", "16", "--tokenizer.vocab-size", "90", "--eval-every", "10"]) == 0  # fmt: skip
@@ -280,6 +284,7 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["estimate", "--sizes", "fr-en"]) == 2
 
 
+@pytest.mark.slow
 def test_more_processes_than_micro_batches_divide_the_update_as_the_run_will() -> None:
     """README: sixteen processes make the paper's 16 x 4,096 tokens of wmt6, in as many updates as eight."""
     words: dict[str, Any] = {"sizes": WMT6, "preset_name": "wmt6", "precision": "fp32", "tokens_per_second": 1e4}

@@ -101,6 +101,7 @@ def copier(norm: str, tie: str, embedding_norm: bool) -> Transformer:
 # ------------------------------------------------------------------------------------------------- Hugging Face
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output_bias", BIASES)
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), SHAPES)
 def test_transformers_gives_the_same_logits_and_the_weights_back(
@@ -152,6 +153,7 @@ def test_the_architecture_of_every_preset_fits(name: str, transformers: Any, ctr
     assert ctranslate2.Translator(str(tmp_path)).score_batch([["w5", "</s>"]], [["w6"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "length_penalty"), SEARCHES)
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), FOUR)
 def test_transformers_finds_the_same_translations(
@@ -230,6 +232,7 @@ def named(src: Tensor) -> list[list[str]]:
     return [[NAMES[token] for token in row if token != PAD] for row in src.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), SHAPES)
 @pytest.mark.parametrize(("activation", "output_bias"), [("relu", False), ("gelu", False), ("swish", True)])
 def test_ctranslate2_gives_the_same_probabilities(
@@ -245,6 +248,7 @@ def test_ctranslate2_gives_the_same_probabilities(
         torch.testing.assert_close(found, expected[row, : len(found)].detach(), atol=2e-4, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "length_penalty"), SEARCHES)
 @pytest.mark.parametrize(("norm", "tie", "embedding_norm"), FOUR)
 def test_ctranslate2_finds_the_same_translations(
@@ -331,6 +335,7 @@ def with_rules_of_ctranslate2(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["paper_run", "released_run"])
 def test_the_readme_for_ctranslate2_translates_as_the_run_does(
     which: str, tiny_corpus: Corpus, ctranslate2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -347,6 +352,7 @@ def test_the_readme_for_ctranslate2_translates_as_the_run_does(
     check_translations(run, tiny_corpus, translate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["paper_run", "released_run"])
 def test_the_engine_translates_as_we_do(
     which: str, tiny_corpus: Corpus, ctranslate2: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -438,6 +444,7 @@ def marian_run(imported: Imported, three_pairs: Corpus, tmp_path_factory: pytest
     return run
 
 
+@pytest.mark.slow
 def test_a_run_that_started_from_an_opus_mt_goes_back(
     marian_run: Run, three_pairs: Corpus, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

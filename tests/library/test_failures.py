@@ -136,6 +136,7 @@ def test_any_refused_operation_is_explained_and_costs_nothing(
     assert refused >= 3, "only the flushing of a directory may fail unnoticed"
 
 
+@pytest.mark.slow
 def test_a_read_only_directory_says_so(
     small_disk: Path, three_pairs: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:

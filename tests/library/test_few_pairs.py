@@ -63,6 +63,7 @@ def test_one_sentence_is_trained_on_and_scored(tmp_path: Path) -> None:
     assert list(run.bleu()) == ["de-en"] and run.dir.finished
 
 
+@pytest.mark.slow
 def test_the_command_shows_one_pair_and_says_why_there_is_no_frontier(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,6 +84,7 @@ def test_each_corpus_has_a_table_of_its_own(runs: dict[str, Run], capsys: pytest
     assert all(three.count(f"\n{label} ") == 1 for label in labels) and "bi-pmd" not in three
 
 
+@pytest.mark.slow
 def test_runs_of_other_texts_are_refused_in_one_table_or_figure(runs: dict[str, Run]) -> None:
     mixed = [runs["one"], runs["three"]]
     assert [len(group) for group in by_corpus([*mixed, runs["twin"]])] == [1, 2]
@@ -160,6 +162,7 @@ def asked(place: Path, **more: Any) -> None:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_comparison_on_one_pair_has_tables_and_says_why_there_is_no_frontier(comparison: Path) -> None:
     found = Comparison(comparison)
     files = found.save()

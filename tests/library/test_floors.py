@@ -102,10 +102,12 @@ def circles(modules: Mapping[str, str]) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_imports_only_go_down() -> None:
     assert not upward(sources())
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other_in_a_circle() -> None:
     assert not circles(sources())
 

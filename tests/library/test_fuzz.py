@@ -24,6 +24,7 @@ def test_a_hundred_inputs_end_in_one_sentence_or_work(place: Place) -> None:
     assert table(found).rows[-1][1] == 100
 
 
+@pytest.mark.slow
 def test_the_fuzzer_sees_what_goes_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A traceback, an error that steers the terminal, another end of a run, and a file outside."""
 

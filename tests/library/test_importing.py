@@ -63,6 +63,7 @@ def rows_of(imported: Imported, folder: Path) -> tuple[list[int], list[int]]:
     return [ours[name] for name in shared], [names[name] for name in shared]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "bias"), [(True, True), (False, True), (True, False)])
 def test_the_same_logits_for_every_id_that_both_have(share: bool, bias: bool, corpus: Corpus, tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "opus", corpus, share=share, bias=bias)

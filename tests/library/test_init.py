@@ -169,6 +169,7 @@ def replaced(imported: Imported, out: Path, pairs: Any) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_command_line_imports_and_trains(
     one_target: Path, corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -67,6 +67,7 @@ def same(weights: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return weights.keys() == other.keys() and all(torch.equal(weights[name], other[name]) for name in weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "student", "expected"),
     [("bi-pmd", "", [0, 1]), ("bi-pmd", ":2", [1, 1]), ("tau=1", "", [0]), ("tau=5", "", [1]), ("tau=5", ":1", [0])],
@@ -145,6 +146,7 @@ def test_a_language_joins_behind_the_rows_that_are_there(
     assert config["tokenizer"] == Tokenizer.load(tmp_path / "r" / "tokenizer").fingerprint
 
 
+@pytest.mark.slow
 def test_a_run_with_a_new_language_trains_resumes_and_translates(
     parent: Run, tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

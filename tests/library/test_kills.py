@@ -22,6 +22,7 @@ def test_every_method_is_a_row() -> None:
     assert words_of(COMPARE, Path("c"), Path("o"))[0] == "compare"
 
 
+@pytest.mark.slow
 def test_signals_cost_nothing(tmp_path: Path) -> None:
     (row,) = campaign(["tau=1"], 1, 3, tmp_path, ("KILL", "TERM"))
     assert row.wrong == []
@@ -29,6 +30,7 @@ def test_signals_cost_nothing(tmp_path: Path) -> None:
     assert table([row], ("KILL", "TERM")).rows[-1] == ["all", 1, 1, 2, 2, 0]
 
 
+@pytest.mark.slow
 def test_another_end_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a run remembered in which process it ended."""
     real = RunDir.finish

@@ -66,6 +66,7 @@ def test_a_set_that_does_not_fit_together_is_named(
     assert value is None or f"{name}={value}" in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_command_names_them_before_it_writes_anything(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +146,7 @@ def test_translate_says_that_it_waits_for_sentences(
     assert "waiting for sentences from standard input" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_rank_left_over_does_not_silence_the_launcher(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_corpus: Corpus
 ) -> None:

@@ -239,6 +239,7 @@ def test_the_cases_are_many_and_different() -> None:
     assert len({case.kind for case in CASES}) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_spoiled_corpus_gives_one_clear_error(case: Case, tmp_path: Path) -> None:
     message = error_of(put(tmp_path / "c", case.files, case.packed))
@@ -332,6 +333,7 @@ def test_directories_that_are_no_corpus(tmp_path: Path) -> None:
     assert re.search(r"valid\.en is missing", error_of(tmp_path / "short"))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     form=st.sampled_from(["tsv", "tsv.gz", "plain"]),

@@ -73,6 +73,7 @@ def test_same_greedy_translations() -> None:
     assert len({tuple(tokens) for tokens in expected}) > 1
 
 
+@pytest.mark.slow
 def test_same_5_best_and_scores_as_generate() -> None:
     """generate(early_stopping=True) stops as stop="full" does. Random networks, in ours and in Marian."""
     compared: list[int] = []

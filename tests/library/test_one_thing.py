@@ -69,6 +69,7 @@ def refusal(corpus: Corpus, run: Path) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("other", ["other_seed", "other_method", "other_rate", "other_step"])
 def test_a_file_of_another_run_is_refused(file: str, other: str, run: Path, kinds: Path, three_pairs: Corpus) -> None:
@@ -111,6 +112,7 @@ def test_a_missing_file_is_refused(run: Path, three_pairs: Corpus) -> None:
     assert str(FILES["best_1"](run)) in refusal(three_pairs, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["cut", "bit", "zeros", "longer garbage", "inside a line"])
 def test_a_changed_log_is_refused(change: str, run: Path, three_pairs: Corpus) -> None:
     path = run / "metrics.jsonl"
@@ -149,6 +151,7 @@ def test_a_checkpoint_without_its_sums_is_refused(run: Path, three_pairs: Corpus
     assert str(newest(run) / "state.pt") in refusal(three_pairs, run)
 
 
+@pytest.mark.slow
 def test_runs_end_in_the_same_bits(run: Path, three_pairs: Corpus, tmp_path: Path) -> None:
     with stopped_at(7):
         go_on(three_pairs, run)

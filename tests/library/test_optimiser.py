@@ -97,6 +97,7 @@ def advance(own: Learner, steps: range, size: float = 0.01) -> None:
         own.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.0, 0.01, 0.5])
 @pytest.mark.parametrize("resumed", [False, True], ids=["in one go", "resumed"])
 @pytest.mark.parametrize(("apex", "size"), [(True, 1e-5), (True, 0.01), (False, 10.0)])

@@ -233,6 +233,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+@pytest.mark.slow
 def test_every_path_may_begin_with_a_tilde(
     home: Path, run: Path, original: Path, capsys: pytest.CaptureFixture[str], three_pairs: Corpus
 ) -> None:

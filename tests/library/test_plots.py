@@ -244,6 +244,7 @@ def inside_the_figure(fig: LessonFigure) -> None:
     assert box.x0 >= -0.02 and box.y0 >= -0.02 and box.x1 <= width + 0.02 and box.y1 <= height + 0.02
 
 
+@pytest.mark.slow
 @every_figure
 def test_nothing_is_cut_off_at_the_edge_of_the_figure(name: str) -> None:
     fig = FIGURES[name][0](alt=ALT)
@@ -281,6 +282,7 @@ def test_uneven_data_and_unknown_names_are_named() -> None:
         pictures.sampling_distribution(["a"], [10], [0.0], alt=ALT)
 
 
+@pytest.mark.slow
 @every_figure
 def test_saved_files_carry_the_text_and_are_equal_twice(name: str, tmp_path: Path) -> None:
     fig = FIGURES[name][0](alt=ALT)
@@ -354,6 +356,7 @@ def test_exported_notebook_carries_the_text() -> None:
     assert ALT in [image.get("alt") for image in Images(page).found]
 
 
+@pytest.mark.slow
 def test_threads_draw_the_same_picture() -> None:
     expected = zlib.crc32(style.png_bytes(FIGURES["dev_loss"][0](alt=ALT)))
     found: list[int] = []

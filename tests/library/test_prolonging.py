@@ -41,6 +41,7 @@ def unlike(whole: Path, longer: Path) -> list[str]:
     return list(differences(both[0], both[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "more"),
     [("tau=1", {}), ("auto-pmd", {"step_size": "constant"}), ("uni-pmd", {"start": 0.0}),
@@ -63,6 +64,7 @@ def test_a_prolonged_run_ends_in_the_bits_that_it_promises(
     assert Run(tmp_path / "longer").finished["step"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "more", "word"),
     [("auto-pmd", {}, "mu, the step of the searches"), ("bi-pmd", {"start": 0.5}, r"the start of distillation \(here "
@@ -83,6 +85,7 @@ def test_what_cannot_be_the_same_is_named(
         assert unlike(tmp_path / "whole", tmp_path / "longer")
 
 
+@pytest.mark.slow
 def test_distillation_that_has_begun_does_not_pause(three_pairs: Corpus, tmp_path: Path) -> None:
     """At first it begins after 2 of 4 updates; half of 40 updates would be 20."""
     train(three_pairs, "bi-pmd", tmp_path / "r", 4, start=0.5)
@@ -92,6 +95,7 @@ def test_distillation_that_has_begun_does_not_pause(three_pairs: Corpus, tmp_pat
     assert all(value == run.config.distill.alpha for values in alphas.values() for value in values)
 
 
+@pytest.mark.slow
 def test_a_prolonged_run_is_one_run(three_pairs: Corpus, tmp_path: Path) -> None:
     """Interrupted, continued by the same command, never shortened; another setting is still another run."""
     out = tmp_path / "r"
@@ -114,6 +118,7 @@ def test_a_prolonged_run_is_one_run(three_pairs: Corpus, tmp_path: Path) -> None
         train(three_pairs, "auto-pmd", out, 4)
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_early_continues_with_more_patience(three_pairs: Corpus, tmp_path: Path) -> None:
     early = {"lr": 1e-9, "eval_every": 2, "patience": 2}
     run = train(three_pairs, "tau=1", tmp_path / "r", 40, **early)
@@ -125,6 +130,7 @@ def test_a_run_that_stopped_early_continues_with_more_patience(three_pairs: Corp
     assert run.finished["reason"] == "all steps made" and run.finished["step"] == 40
 
 
+@pytest.mark.slow
 def test_epochs_prolong_a_run_too(
     three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ LINES = [(path.name if path.parent != ROOT / "data_scripts" else "data_scripts",
          for path in DOCUMENTS for line in shell_lines(path) if (words := ours(line)) is not None]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "words"), LINES, ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )

@@ -63,6 +63,7 @@ def test_a_search_at_the_limit_by_hand() -> None:
 RESULTS = st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(RESULTS, st.floats(0.1, 1))
 @settings(deadline=None)
 def test_no_search_crosses_the_limit_and_below_it_nothing_changes(results: list[list[int]], most: float) -> None:
@@ -203,6 +204,7 @@ def trained_a_little(trainer: Trainer) -> Trainer:
     return trainer
 
 
+@pytest.mark.slow
 def test_a_search_by_accuracy_compares_the_share_of_wrong_tokens(make_trainer: MakeTrainer) -> None:
     trainer = trained_a_little(make_trainer("auto-pmd", decide_by="accuracy", steps=20, lr=0.05, trial_ratio=1.0))
     learner, wrong, tokens = trainer.students[0].learner, torch.zeros(6), torch.zeros(6)
@@ -223,6 +225,7 @@ def test_a_search_by_accuracy_compares_the_share_of_wrong_tokens(make_trainer: M
     assert not torch.equal(found[0], found[1])
 
 
+@pytest.mark.slow
 def test_a_search_by_chrf_scores_greedy_translations(make_short: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trained_a_little(make_short("auto-pmd", decide_by="chrf", steps=20, lr=0.02))
     model, encoded, config = trainer.students[0].learner.model.eval(), trainer.encoded, trainer.config

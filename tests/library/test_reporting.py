@@ -48,6 +48,7 @@ def test_ter_counts_edits_in_a_hundred_words() -> None:
         ter_only([], [])
 
 
+@pytest.mark.slow
 def test_ter_is_counted_where_it_is_asked_for(
     corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_table_as_csv_and_as_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[1] == ["c", None, None, 2] and rows[0][1] == 1.5
 
 
+@pytest.mark.slow
 def test_every_line_of_the_metrics_is_an_event(tiny_corpus: Corpus, tmp_path: Path) -> None:
     """Also across an interruption and a longer run; auxiliary runs are silent."""
     found: list[dict[str, Any]] = []
@@ -195,6 +197,7 @@ def test_runs_and_corpora_show_themselves_in_a_notebook(corpus: Corpus, tmp_path
         assert f"<td>{pair}</td><td>{len(corpus.train[pair])}</td><td>{len(corpus.valid[pair])}</td>" in shown
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_ter_where_it_is_asked_for(
     tiny_corpus: Corpus, tmp_path: Path, forked: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,7 @@ def test_there_is_something_to_check() -> None:
 # --- code -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_public_function_and_class_says_what_it_is() -> None:
     silent = []
     for path in python_files("pmd_lite", "lessons/pmd_kit", "data_scripts"):
@@ -262,6 +263,7 @@ def test_link_finder_knows_a_link_from_code() -> None:
 # --- notebooks --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_notebooks_equal_their_sources() -> None:
     complaints = builder.check(ROOT / "lessons")
     assert not complaints, "\n".join(complaints)

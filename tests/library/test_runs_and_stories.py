@@ -72,6 +72,7 @@ def test_twins_share_their_beginning(runs: tuple[pmd.Run, ...]) -> None:
     assert five.evaluations(0)[0]["tokens"] == auto.evaluations(1)[0]["tokens"]
 
 
+@pytest.mark.slow
 def test_translations_do_not_depend_on_company(runs: tuple[pmd.Run, ...], tiny_corpus: Corpus) -> None:
     sentences = [src for src, _ in tiny_corpus.test["deu-eng"]]
     sentences += [" ".join(sentences[:n]) for n in (2, 3)]  # long ones, which may be translated at greater length
@@ -154,6 +155,7 @@ def test_the_picker_redraws_when_a_box_moves(runs: tuple[pmd.Run, ...], tmp_path
     assert picture.value == "<p>Tick at least one method.</p>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "says"),
     [
@@ -201,6 +203,7 @@ def test_side_by_side_gives_the_same_bits_as_alone(
         pmd.train_side_by_side([{**words, "method": "by-pmd", "out": tmp_path / "wrong"}])
 
 
+@pytest.mark.slow
 def test_bf16_follows_fp32_closely(tiny_corpus: Corpus, tmp_path: Path) -> None:
     """bf16 autocast is another rounding of the same training, not another training."""
     losses = {}
@@ -222,6 +225,7 @@ def test_run_size_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         pmd.run_size()
 
 
+@pytest.mark.slow
 def test_released_tags_train_and_translate(tiny_corpus: Corpus, tmp_path: Path) -> None:
     """The decoder tag is predicted, counted, forced when translating and never part of the text; also one-to-many."""
     for corpus in (tiny_corpus, tiny_corpus.reversed()):

@@ -67,6 +67,7 @@ def test_probabilities_that_change_count_at_once() -> None:
     assert draw(schedule, new, 5) == [1] * 5
 
 
+@pytest.mark.slow
 @given(st.lists(WEIGHTS.map(lambda row: [*row, *[0] * 12][:12]).filter(any), min_size=2, max_size=6))
 @settings(deadline=None, max_examples=60)
 def test_a_sampler_that_changes_its_mind_still_gets_what_it_asked_for(rows: list[list[int]]) -> None:

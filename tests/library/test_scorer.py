@@ -141,6 +141,7 @@ def test_a_share_that_underflows_keeps_a_finite_logit_and_can_come_back() -> Non
     assert sampler.probabilities()[0] > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [(0.2, 0.3, 0.5), (1 / 3, 1 / 3, 1 / 3), (0.9, 0.09, 0.01), (0.01, 0.01, 0.98)])
 def test_positive_rewards_become_the_shares_wherever_it_starts(start: tuple[float, ...]) -> None:
     sampler = scorer([0.2, 0.3, 0.5], start, scorer_lr=0.05, scorer_steps=1500)
@@ -372,6 +373,7 @@ def random_probe(seed: int, order: Sequence[int] = range(4)) -> FakeProbe:
     return probe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOTH)
 @given(st.integers(0, 10**6), st.integers(0, 3))
 @settings(deadline=None, max_examples=20)
@@ -413,6 +415,7 @@ def test_adams_momentum_is_part_of_the_state() -> None:
     assert torch.equal(forgetful.psi, original.psi), "without momentum nothing moves"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOTH)
 @given(st.integers(0, 10**6), st.permutations(range(4)))
 @settings(deadline=None, max_examples=20)

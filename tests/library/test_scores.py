@@ -173,6 +173,7 @@ def test_a_download_that_fails_is_an_error_with_a_remedy(monkeypatch: pytest.Mon
         check_scorers(["fr-en"], "flores200")
 
 
+@pytest.mark.slow
 def test_dev_bleu_uses_the_tokenizer_of_the_run(tiny_encoded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = corpus_bleu
@@ -208,6 +209,7 @@ def test_another_tokenizer_scores_the_stored_translations(
     assert again.dir.config["config"]["train"]["tokenize"] == "13a", "config.json is written once"
 
 
+@pytest.mark.slow
 def test_only_multi_distill_by_bleu_is_another_run_with_another_tokenizer(three_pairs: Corpus, tmp_path: Path) -> None:
     short = {**TINY, "steps": 2, "eval_every": 2}
     for criterion in ("bleu", "loss"):
@@ -280,6 +282,7 @@ def test_the_other_pairs_are_scored(lost: Run, scored: Run) -> None:
     assert math.isnan(low) != math.isnan(high), "only the group that Korean belongs to has no mean"
 
 
+@pytest.mark.slow
 def test_tables_and_figures_go_on_without_it(lost: Run, capsys: pytest.CaptureFixture[str]) -> None:
     row = dict(zip(lost.table().columns, lost.table().rows[0], strict=True))
     assert row["eng-kor"] is None and row["mean"] is None and row["eng-fra"] == lost.bleu()["eng-fra"]
@@ -346,6 +349,7 @@ def test_a_comparison_goes_on_without_it(compared: Path, tmp_path: Path) -> None
     assert summary["systems"][0]["bleu"][0]["eng-kor"] is None and "lost on the way" in str(summary["notes"])
 
 
+@pytest.mark.slow
 def test_statistics_of_a_tokenizer_that_is_missing_here_are_left_out(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +389,7 @@ def test_sources_translations_and_references_are_parallel_files(run: Run, korean
         assert hyp == run.translations(pair)
 
 
+@pytest.mark.slow
 def test_line_ends_inside_a_sentence_do_not_shift_the_lines(
     run: Run, korean: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_as_alg_1_is_written_short_sentences_get_more_than_their_share() -> None
     assert share[0] / share[1] == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 8])
 @pytest.mark.parametrize("method", ["tau=inf", "unimax", "multidds-s", "cooldown"])
 def test_trained_students_drew_what_their_samplers_asked_for(
@@ -126,6 +127,7 @@ def test_trained_students_drew_what_their_samplers_asked_for(
     assert (np.abs(drawn - asked) <= np.maximum(0.03 * asked, student._per_batch.numpy())).all(), drawn / asked
 
 
+@pytest.mark.slow
 def test_a_search_and_a_resume_change_nothing(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Auto-PMD's students see what single models of the same seats see, also after a stop."""
     from tests.conftest import stopped_at
@@ -219,6 +221,7 @@ def test_training_and_estimate_mean_the_same_epoch(make_trainer: MakeTrainer, ti
         assert mean_per_batch(split, len(split), 160) == round_of(split, 160).per_batch
 
 
+@pytest.mark.slow
 def test_train_says_what_an_epoch_is_and_how_often_sentences_are_seen(
     make_trainer: MakeTrainer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,6 +237,7 @@ def test_train_says_what_an_epoch_is_and_how_often_sentences_are_seen(
     assert told[0] == pytest.approx(run_visits[0], abs=1.1 / largest.round.batches_per_pass)
 
 
+@pytest.mark.slow
 def test_show_says_it_afterwards(tiny_corpus: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from pmd_lite.cli.arguments import main
     from tests.conftest import TINY

@@ -273,6 +273,7 @@ def test_a_row_of_pads_is_finite_and_harmless() -> None:
         assert parameter.grad is not None and parameter.grad.isfinite().all(), name
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     heads=st.integers(1, 4),

@@ -140,6 +140,7 @@ def test_a_very_long_sentence_saturates_the_probability_of_the_whole_but_not_the
 # ---------------------------------------------------------------- properties
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(some_stats)
 @settings(deadline=None, max_examples=30)

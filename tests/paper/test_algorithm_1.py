@@ -22,6 +22,7 @@ def weights_of(trainer: Trainer, student: int) -> dict[str, torch.Tensor]:
     return clone(trainer.students[student].learner.model.state_dict())
 
 
+@pytest.mark.slow
 def test_weight_0_is_bitwise_plain_training(make_trainer: MakeTrainer) -> None:
     """A student of a mutual run whose weights are 0 walks the same path as a model trained alone."""
     mutual = make_trainer("bi-pmd", alpha=0.0)

@@ -182,6 +182,7 @@ def test_live_trials_accumulate(make_trainer: MakeTrainer) -> None:
     assert len({tuple(row) for row in same.tolist()}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{}, {"fidelity": "released", "start": 0.0}])
 def test_trials_accumulate_as_training_does(make_trainer: MakeTrainer, overrides: dict[str, Any]) -> None:
     """accumulate=3 makes a third of the updates, the last portion may be short; the counter goes back afterwards."""

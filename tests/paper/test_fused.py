@@ -131,6 +131,7 @@ def test_what_the_k_best_say_of_the_gold_token() -> None:
     assert found.tolist() == [pytest.approx(torch.tensor([2.0, 1.0]).log_softmax(0)[1].item()), -torch.inf]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_gradcheck(alpha: float) -> None:
     case = Case(3, bias=True)

@@ -99,6 +99,7 @@ def all_state(trainer: Trainer) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False], ids=["in train mode", "in eval mode"])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_look_changes_nothing_but_its_own_cost(make_short: MakeTrainer, call: str, training: bool) -> None:
@@ -112,6 +113,7 @@ def test_a_look_changes_nothing_but_its_own_cost(make_short: MakeTrainer, call: 
     assert changed == {"state.state.cost.trial" if call == "trial" else "state.state.cost.probe"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_seen_does_not_depend_on_the_global_generators(make_short: MakeTrainer, call: str) -> None:
     """The answer does not depend on earlier questions either, so a resumed run gets the same."""
@@ -124,6 +126,7 @@ def test_what_is_seen_does_not_depend_on_the_global_generators(make_short: MakeT
     assert list(differences(*answers)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_the_two_students_are_two_models(make_trainer: MakeTrainer, call: str) -> None:
     trainer = by_fingerprint(trained(make_trainer))
@@ -165,6 +168,7 @@ def smoothed(logits: Tensor, gold: Tensor, smoothing: float = 0.1) -> Tensor:
     return F.cross_entropy(logits, gold, label_smoothing=smoothing * vocab / (vocab - 1), reduction="sum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "valid"])
 @pytest.mark.parametrize(
     "shape", [{}, {"tie": "none", "norm": "post"}, {"tie": "decoder", "embedding_norm": True}, {"accumulate": 3}]
@@ -390,6 +394,7 @@ def test_a_loss_that_an_evaluation_has_paid_for_is_free(make_trainer: MakeTraine
     assert spent(trainer, lambda: trainer.probe.dev_loss(0)) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rollback", [True, False])
 @pytest.mark.parametrize("samplers", [["tau=1", "tau"], ["tau=1", "tau", "tau=inf"]])
 @pytest.mark.parametrize("rows", [1, 3])

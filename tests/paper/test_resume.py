@@ -270,6 +270,7 @@ def test_training_works_outside_the_main_thread(make_trainer: MakeTrainer) -> No
     assert result == ["all steps made"]
 
 
+@pytest.mark.slow
 def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_path: Path) -> None:
     config = preset("toy", **TINY)
     train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
@@ -365,6 +366,7 @@ def test_weights_of_another_shape_are_refused(make_short: MakeTrainer, finished:
         wider.run()
 
 
+@pytest.mark.slow
 def test_the_same_texts_may_have_moved_and_be_described_in_other_words(tiny_corpus: Corpus, tmp_path: Path) -> None:
     """The texts of a corpus identify it (`fingerprint`); its place and its stated source may change."""
     words: dict[str, Any] = {**TINY, "show": "off", "score": False, "device": "cpu"}
