@@ -25,7 +25,7 @@ PLACE = "PMD_WARM_KERNELS"
 @contextmanager
 def warm_kernels(folder: Path, environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Start the process that forks; gives the variables with which Jupyter finds it."""
-    spec, place = folder / "kernels" / "python3" / "kernel.json", str(folder / "s")
+    spec, place = folder / "kernels" / "python3" / "kernel.json", f"warm-kernels-{os.getpid()}-{folder.name}"
     spec.parent.mkdir(parents=True)
     argv = [sys.executable, __file__, "{connection_file}"]
     spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}))
@@ -44,7 +44,7 @@ def serve(place: str) -> None:
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a kernel
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(place)
+        server.bind(f"\0{place}")  # no file: the path to one may be too long
         server.listen()
         print("ready", flush=True)
         while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
@@ -77,7 +77,7 @@ def connect() -> None:
     """What Jupyter starts: have a kernel forked, pass signals on to it, and end with it or with Jupyter."""
     jupyter = os.getppid()
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(os.environ[PLACE])
+        connection.connect(f"\0{os.environ[PLACE]}")
         words = {"folder": os.getcwd(), "environment": dict(os.environ), "argv": sys.argv[1:]}
         socket.send_fds(connection, [json.dumps(words).encode()], [0, 1, 2])
         kernel = int(connection.makefile("rb").readline())
