@@ -45,23 +45,23 @@ def unlike(whole: Path, longer: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("method", "more"),
     [("tau=1", {}), ("auto-pmd", {"step_size": "constant"}), ("uni-pmd", {"start": 0.0}),
-     ("tau=1", {"samplers": ["multidds-s"], "scorer_every": 4})],
+     ("tau=1", {"samplers": ["multidds-s"], "scorer_every": 3})],
 )  # fmt: skip
 def test_a_prolonged_run_ends_in_the_bits_that_it_promises(
     three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, more: dict[str, Any]
 ) -> None:
     """Also where a strategy decides after the update that was the last one: at the end of a run it does not."""
     samplers = {"samplers": more.pop("samplers")} if "samplers" in more else {}
-    for name, lengths in (("whole", [12]), ("longer", [4, 8, 12])):
+    for name, lengths in (("whole", [9]), ("longer", [3, 6, 9])):
         for steps in lengths:
-            config = preset("toy", **{**SHORT, "steps": steps, **more})
+            config = preset("toy", **{**SHORT, "eval_every": 3, "update_every": 3, "steps": steps, **more})
             pmd.train(three_pairs, method, config, out=tmp_path / name, show="lines", score=False, **samplers)
     said = capsys.readouterr().out
-    assert f"continues after update 4 of 4, up to 8. {SAME} 8 from the start" in said
-    assert f"continues after update 8 of 8, up to 12. {SAME} 12 from the start" in said
+    assert f"continues after update 3 of 3, up to 6. {SAME} 6 from the start" in said
+    assert f"continues after update 6 of 6, up to 9. {SAME} 9 from the start" in said
     assert unlike(tmp_path / "whole", tmp_path / "longer") == []
     assert Run(tmp_path / "longer").config == Run(tmp_path / "whole").config
-    assert Run(tmp_path / "longer").finished["step"] == 12
+    assert Run(tmp_path / "longer").finished["step"] == 9
 
 
 @pytest.mark.slow
