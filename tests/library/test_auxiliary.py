@@ -27,8 +27,8 @@ from pmd_lite.training.cost import per_token
 from pmd_lite.training.rundir import RunDir
 from tests.conftest import SHORT, stopped_at
 
-# 64 stratified draws: every pair is trained on at least once.
-QUICK: dict[str, Any] = {**SHORT, "steps": 64, "eval_every": 16, "update_every": 16}
+# Three pairs have epochs of 15 updates, after which chi-ibr decides; between two evaluations every pair is drawn.
+QUICK: dict[str, Any] = {**SHORT, "steps": 32, "eval_every": 16, "update_every": 16}
 
 
 def train(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
@@ -37,19 +37,19 @@ def train(corpus: Corpus, method: str, out: Path, **words: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def tiny_encoded(tiny_corpus: Corpus) -> EncodedCorpus:
-    """As the runs below read it."""
+    """All six pairs, as the runs below would read them."""
     config = pmd.preset("toy", **QUICK)
     return encode_corpus(tiny_corpus, train_tokenizer(tiny_corpus, config.tokenizer), config.model.max_len)
 
 
 @pytest.fixture(scope="module")
-def plain(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return train(tiny_corpus, "tau=1", tmp_path_factory.mktemp("plain") / "run")
+def plain(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(three_pairs, "tau=1", tmp_path_factory.mktemp("plain") / "run")
 
 
 @pytest.fixture(scope="module")
-def auto(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return train(tiny_corpus, "auto-pmd", tmp_path_factory.mktemp("auto") / "run")
+def auto(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(three_pairs, "auto-pmd", tmp_path_factory.mktemp("auto") / "run")
 
 
 # ---------------------------------------------------------------- which runs
@@ -100,8 +100,8 @@ def test_pieces_are_counted_on_the_side_that_tells_the_pairs_apart(tiny_encoded:
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    run = train(tiny_corpus, "chi-ibr", tmp_path / "run")
+def test_what_is_missing_is_trained_inside_the_run_and_remembered(three_pairs: Corpus, tmp_path: Path) -> None:
+    run = train(three_pairs, "chi-ibr", tmp_path / "run")
     (aux,) = run.auxiliary
     assert aux.path == (tmp_path / "run" / "auxiliary" / "plain").resolve()
     assert (aux.method.name, aux.dir.finished) == ("tau=1", True)
@@ -111,11 +111,11 @@ def test_what_is_missing_is_trained_inside_the_run_and_remembered(tiny_corpus: C
 
 @pytest.mark.slow
 def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
-    tiny_corpus: Corpus, plain: Run, tmp_path: Path
+    three_pairs: Corpus, plain: Run, tmp_path: Path
 ) -> None:
     alone, given = (
-        train(tiny_corpus, "chi-ibr", tmp_path / "a"),
-        train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[plain.path]),
+        train(three_pairs, "chi-ibr", tmp_path / "a"),
+        train(three_pairs, "chi-ibr", tmp_path / "b", use=[plain.path]),
     )
     assert not (tmp_path / "b" / "auxiliary").exists()
     assert given.auxiliary[0].path == plain.path.resolve()
@@ -124,23 +124,23 @@ def test_a_finished_run_is_used_instead_and_gives_the_same_bits(
 
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_runs_it_began_with(
-    tiny_corpus: Corpus, plain: Run, tmp_path: Path
+    three_pairs: Corpus, plain: Run, tmp_path: Path
 ) -> None:
-    train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[plain.path])
+    train(three_pairs, "chi-ibr", tmp_path / "run", use=[plain.path])
     (tmp_path / "run" / "finished.json").unlink()
-    again = train(tiny_corpus, "chi-ibr", tmp_path / "run")
+    again = train(three_pairs, "chi-ibr", tmp_path / "run")
     assert not (tmp_path / "run" / "auxiliary").exists()
     assert again.auxiliary[0].path == plain.path.resolve()
 
 
 @pytest.mark.slow
-def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
+def test_a_run_of_no_use_is_refused(three_pairs: Corpus, plain: Run, auto: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tau=1 on fra-eng.*cannot be used here: this method needs no other run"):
-        train(tiny_corpus, "tau=5", tmp_path / "a", use=[plain.path])
+        train(three_pairs, "tau=5", tmp_path / "a", use=[plain.path])
     with pytest.raises(UserError, match=r"auto-pmd on .*this method needs plain \(tau=1 on"):
-        train(tiny_corpus, "chi-ibr", tmp_path / "b", use=[auto.path])
+        train(three_pairs, "chi-ibr", tmp_path / "b", use=[auto.path])
     with pytest.raises(UserError, match="cannot be used here"):
-        train(tiny_corpus.only(tiny_corpus.pairs[:3]), "chi-ibr", tmp_path / "c", use=[plain.path])
+        train(three_pairs.only(three_pairs.pairs[:2]), "chi-ibr", tmp_path / "c", use=[plain.path])
 
 
 @pytest.mark.slow
@@ -150,69 +150,69 @@ def test_a_run_of_no_use_is_refused(tiny_corpus: Corpus, plain: Run, auto: Run, 
         ("label_smoothing", 0.0, "label_smoothing is 0.0 there and 0.1 here"),
         ("d_model", 8, "d_model is 8 there and 16 here"),
         ("dropout", 0.0, "dropout is 0.0 there and 0.2 here"),
-        ("steps", 65, "steps is 65 there and 64 here"),
+        ("steps", 33, "steps is 33 there and 32 here"),
         ("vocab_size", 80, "its tokenizer differs"),
         ("tokenizer.tags", "released", "its tokenizer differs"),
         ("samplers", ["tau=5"], "samplers is tau=5 there and tau=1 here"),
     ],
 )
 def test_losses_in_another_unit_are_refused_by_name(
-    tiny_corpus: Corpus, plain: Run, tmp_path: Path, field: str, theirs: Any, says: str
+    three_pairs: Corpus, plain: Run, tmp_path: Path, field: str, theirs: Any, says: str
 ) -> None:
     """chi-IBR subtracts the losses of a tau=1 run from its own."""
-    other = train(tiny_corpus, "tau=1", tmp_path / "other", **{field: theirs}, score=False)
+    other = train(three_pairs, "tau=1", tmp_path / "other", **{field: theirs}, score=False)
     with pytest.raises(UserError, match=rf"cannot be used here.*For plain: {re.escape(says)}$"):
-        train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[plain.path, other.path])
+        train(three_pairs, "chi-ibr", tmp_path / "run", use=[plain.path, other.path])
     assert not (tmp_path / "run" / "auxiliary").exists(), "before anything is trained"
 
 
 @pytest.mark.slow
 def test_what_is_read_decides_what_must_be_alike(
-    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+    three_pairs: Corpus, short_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
     """A bilingual model that may teach need not have comparable losses; weights of distillation have no unit."""
-    pair = tiny_corpus.pairs[0]
-    tiny_encoded.tokenizer.save(tmp_path / "tokenizer")
+    pair = three_pairs.pairs[0]
+    short_encoded.tokenizer.save(tmp_path / "tokenizer")
     shared = {"tokenizer": tmp_path / "tokenizer", "score": False, "steps": 4, "eval_every": 4}
-    small = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "small", d_model=8, label_smoothing=0.0, **shared)
+    small = train(three_pairs.only([pair]), "tau=1", tmp_path / "small", d_model=8, label_smoothing=0.0, **shared)
     config = pmd.preset("toy", **QUICK)
 
     def why(method: str, run: Run, **more: Any) -> list[str]:
         row = get_method(method, more.pop("samplers", None))
-        wanted = auxiliary.wanted(row, tiny_corpus, replace(config, **more), tiny_encoded)
+        wanted = auxiliary.wanted(row, three_pairs, replace(config, **more), short_encoded)
         return min((want.unfit(run) for want in wanted), key=len)
 
     assert why("multi-distill", small) == []
-    wants = [w.config.train.steps for w in auxiliary.bilingual(tiny_corpus, config, tiny_encoded)]
+    wants = [w.config.train.steps for w in auxiliary.bilingual(three_pairs, config, short_encoded)]
     losses = ["label_smoothing is 0.0 there and 0.1 here", "d_model is 8 there and 16 here",
               f"steps is 4 there and {wants[0]} here"]  # fmt: skip
     assert why("ccl-m", small) == why("multi-distill", small, samplers=["ccl-m"]) == losses
     assert why("multi-distill", small, model=replace(config.model, max_len=33)) == [
         "max_len is 32 there and 33 here"
     ], "no room for as long sentences"
-    auto = train(tiny_corpus, "auto-pmd", tmp_path / "auto", d_model=8, vocab_size=80, score=False, steps=4)
+    auto = train(three_pairs, "auto-pmd", tmp_path / "auto", d_model=8, vocab_size=80, score=False, steps=4)
     assert why("lsmd", auto) == []
-    turned = train(tiny_corpus, "auto-pmd", tmp_path / "turned", samplers=["tau", "tau=1"], score=False, steps=4)
+    turned = train(three_pairs, "auto-pmd", tmp_path / "turned", samplers=["tau", "tau=1"], score=False, steps=4)
     assert why("lsmd", turned) == ["samplers is tau=5,tau=1 there and tau=1,tau=5 here"]
 
 
 @pytest.mark.slow
-def test_a_remembered_run_that_has_become_another_is_refused(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
+def test_a_remembered_run_that_has_become_another_is_refused(three_pairs: Corpus, plain: Run, tmp_path: Path) -> None:
     shutil.copytree(plain.path, tmp_path / "plain")
-    train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[tmp_path / "plain"])
+    train(three_pairs, "chi-ibr", tmp_path / "run", use=[tmp_path / "plain"])
     (tmp_path / "run" / "finished.json").unlink()
     shutil.rmtree(tmp_path / "plain")
-    train(tiny_corpus, "tau=1", tmp_path / "plain", label_smoothing=0.0, score=False)
+    train(three_pairs, "tau=1", tmp_path / "plain", label_smoothing=0.0, score=False)
     with pytest.raises(UserError, match=r"used as its plain, is another run now: label_smoothing is 0\.0 there"):
-        train(tiny_corpus, "chi-ibr", tmp_path / "run")
+        train(three_pairs, "chi-ibr", tmp_path / "run")
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_is_no_teacher(tiny_corpus: Corpus, plain: Run, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_no_teacher(three_pairs: Corpus, plain: Run, tmp_path: Path) -> None:
     shutil.copytree(plain.path, tmp_path / "half")
     (tmp_path / "half" / "finished.json").unlink()
     with pytest.raises(UserError, match="finished, on this corpus"):
-        train(tiny_corpus, "chi-ibr", tmp_path / "run", use=[tmp_path / "half"])
+        train(three_pairs, "chi-ibr", tmp_path / "run", use=[tmp_path / "half"])
 
 
 # ---------------------------------------------------------------- what is read from them
@@ -227,38 +227,38 @@ def rewrite(run: Path, lines: list[dict[str, Any]]) -> None:
 
 @pytest.mark.slow
 def test_chi_ibr_reads_the_last_training_loss_of_each_pair(
-    plain: Run, tiny_encoded: EncodedCorpus, tmp_path: Path
+    plain: Run, short_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
     lines = plain.dir.metrics()
-    lines[-1]["train_ce"][5] = None  # as if the rarest pair had not been drawn at the end
+    lines[-1]["train_ce"][2] = None  # as if the rarest pair had not been drawn at the end
     shutil.copytree(plain.path, tmp_path / "plain")
     rewrite(tmp_path / "plain", lines)
     found = auxiliary.resources(
-        get_method("chi-ibr"), plain.config, tiny_encoded, {"plain": Run(tmp_path / "plain")}, tmp_path
+        get_method("chi-ibr"), plain.config, short_encoded, {"plain": Run(tmp_path / "plain")}, tmp_path
     )
-    curves = [[line["train_ce"][i] for line in lines if line["train_ce"][i] is not None] for i in range(6)]
+    curves = [[line["train_ce"][i] for line in lines if line["train_ce"][i] is not None] for i in range(3)]
     expected = [values[-1] for values in curves]
-    assert expected[5] == plain.dir.metrics()[-2]["train_ce"][5]
+    assert expected[2] == plain.dir.metrics()[-2]["train_ce"][2]
     assert found.plain_loss is not None and found.plain_loss.tolist() == expected
 
 
 @pytest.mark.slow
-def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
+def test_lsmd_keeps_the_weights_that_auto_pmd_ended_with(three_pairs: Corpus, auto: Run, tmp_path: Path) -> None:
     """Weights of a long run are set by hand: in such a short run all of them would move alike."""
     shutil.copytree(auto.path, tmp_path / "auto")
-    lines, ends = auto.dir.metrics(), [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.6, 0.5, 0.4, 0.3, 0.2, 0.0]]
+    lines, ends = auto.dir.metrics(), [[0.1, 0.2, 0.3], [0.6, 0.5, 0.0]]
     for line in [x for x in lines if x["event"] == "eval"][-2:]:
         line["alpha"] = ends[line["student"]]
     rewrite(tmp_path / "auto", lines)
-    run = train(tiny_corpus, "lsmd", tmp_path / "run", use=[tmp_path / "auto"])
+    run = train(three_pairs, "lsmd", tmp_path / "run", use=[tmp_path / "auto"])
     for i in (0, 1):
         assert all(line["alpha"] == ends[i] for line in run.evaluations(i))
 
 
 @pytest.mark.slow
-def test_lsmd_refuses_the_weights_of_another_number_of_students(tiny_corpus: Corpus, auto: Run, tmp_path: Path) -> None:
+def test_lsmd_refuses_the_weights_of_another_number_of_students(three_pairs: Corpus, auto: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"For auto-pmd: samplers is tau=1,tau=5 there and tau=1,tau=5,tau=inf here"):
-        train(tiny_corpus, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
+        train(three_pairs, "lsmd", tmp_path / "run", use=[auto.path], samplers=["tau=1", "tau", "tau=inf"])
 
 
 def cached_passes(run: Run, encoded: EncodedCorpus) -> float:
@@ -269,55 +269,56 @@ def cached_passes(run: Run, encoded: EncodedCorpus) -> float:
 
 @pytest.mark.slow
 def test_what_is_prepared_counts_once_however_often_a_run_is_stopped(
-    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+    three_pairs: Corpus, short_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
     """The teachers' dev translations (A*) and their top-k; the cache is there already when the run continues."""
-    words: dict[str, Any] = {"md_cache": True, "score": False}
+    whole = train(three_pairs, "multi-distill", tmp_path / "whole", md_cache=True)
+    teachers = [one.path for one in whole.auxiliary]
     with stopped_at(6):
-        train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
-    run = train(tiny_corpus, "multi-distill", tmp_path / "run", **words)
-    teachers = [one.path for one in run.auxiliary]
-    whole = train(tiny_corpus, "multi-distill", tmp_path / "whole", use=teachers, **words)
+        train(three_pairs, "multi-distill", tmp_path / "run", use=teachers, md_cache=True)
+    assert (tmp_path / "run" / "teacher-topk").is_dir()
+    run = train(three_pairs, "multi-distill", tmp_path / "run", md_cache=True)
     assert run.finished["multiply_adds"] == whole.finished["multiply_adds"]
-    prepared, cache = run.cost["prepare"], cached_passes(run, tiny_encoded)
+    prepared, cache = run.cost["prepare"], cached_passes(run, short_encoded)
     once = per_token(run.model())
-    valid, pairs = tiny_encoded.valid, len(tiny_encoded.valid)
+    valid, pairs = short_encoded.valid, len(short_encoded.valid)
     sentences, src = sum(len(split) for split in valid), sum(split.src_tokens for split in valid)
     assert once.multiply_adds(src, sentences, 1, 1) <= prepared - cache <= once.multiply_adds(src, 32 * sentences, 1, 1)
-    assert pairs == len(teachers) == 6
+    assert pairs == len(teachers) == 3
 
 
 @pytest.mark.slow
 def test_multi_distill_with_and_without_its_cache_learns_nearly_the_same(
-    tiny_corpus: Corpus, tiny_encoded: EncodedCorpus, tmp_path: Path
+    three_pairs: Corpus, short_encoded: EncodedCorpus, tmp_path: Path
 ) -> None:
-    live = train(tiny_corpus, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
-    cached = train(tiny_corpus, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
+    live = train(three_pairs, "multi-distill", tmp_path / "live", md_criterion="loss", md_rule="fix", dropout=0.0)
+    cached = train(three_pairs, "multi-distill", tmp_path / "cached", md_criterion="loss", md_rule="fix", dropout=0.0,
                    md_cache=True, use=[run.path for run in live.auxiliary])  # fmt: skip
     assert (tmp_path / "cached" / "teacher-topk").is_dir()
     assert live.cost["teacher"] > 0 == cached.cost["teacher"] == live.cost["prepare"]
-    assert cached.cost["prepare"] == cached.finished["multiply_adds"]["prepare"] == cached_passes(cached, tiny_encoded)
+    assert cached.cost["prepare"] == cached.finished["multiply_adds"]["prepare"] == cached_passes(cached, short_encoded)
     a, b = (torch.tensor(run.evaluations()[-1]["dev_loss"]) for run in (live, cached))
     torch.testing.assert_close(a, b, rtol=0, atol=2e-2)  # the cache keeps 16-bit logits
-    plain = train(tiny_corpus, "tau=1", tmp_path / "plain", dropout=0.0)
+    plain = train(three_pairs, "tau=1", tmp_path / "plain", dropout=0.0)
     assert float((a - torch.tensor(plain.evaluations()[-1]["dev_loss"])).abs().max()) > 2e-2, "distillation does act"
 
 
 @pytest.mark.slow
-def test_teachers_of_another_vocabulary_are_refused(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    pair = tiny_corpus.pairs[0]
-    foreign = train(tiny_corpus.only([pair]), "tau=1", tmp_path / "foreign", vocab_size=60)
+def test_teachers_of_another_vocabulary_are_refused(three_pairs: Corpus, tmp_path: Path) -> None:
+    pair = three_pairs.pairs[0]
+    foreign = train(three_pairs.only([pair]), "tau=1", tmp_path / "foreign", vocab_size=60, steps=4)
     with pytest.raises(UserError, match=rf"For bilingual-{pair}: its tokenizer differs"):
-        train(tiny_corpus, "multi-distill", tmp_path / "run", use=[foreign.path])
+        train(three_pairs, "multi-distill", tmp_path / "run", use=[foreign.path])
 
 
 @pytest.mark.slow
-def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    few = train(tiny_corpus.only(tiny_corpus.pairs[:2]), "tau=1", tmp_path / "few")
+def test_a_shared_tokenizer_must_know_the_languages(three_pairs: Corpus, tmp_path: Path) -> None:
+    few = train(three_pairs.only(three_pairs.pairs[:2]), "tau=1", tmp_path / "few", steps=4)
     with pytest.raises(UserError, match="the given tokenizer does not know"):
-        train(tiny_corpus, "tau=1", tmp_path / "run", tokenizer=few.path / "tokenizer")
-    whole = train(tiny_corpus, "tau=1", tmp_path / "whole")
-    one = train(tiny_corpus.only(tiny_corpus.pairs[:1]), "tau=1", tmp_path / "one", tokenizer=whole.path / "tokenizer")
+        train(three_pairs, "tau=1", tmp_path / "run", tokenizer=few.path / "tokenizer")
+    whole = train(three_pairs, "tau=1", tmp_path / "whole", steps=4)
+    one = train(three_pairs.only(three_pairs.pairs[:1]), "tau=1", tmp_path / "one", steps=4,
+                tokenizer=whole.path / "tokenizer")  # fmt: skip
     assert one.tokenizer.fingerprint == whole.tokenizer.fingerprint != few.tokenizer.fingerprint
 
 
@@ -332,11 +333,11 @@ def test_a_shared_tokenizer_must_know_the_languages(tiny_corpus: Corpus, tmp_pat
     ],
 )
 def test_samplers_and_distillers_combine_freely(
-    tiny_corpus: Corpus, tmp_path: Path, method: str, samplers: list[str]
+    three_pairs: Corpus, tmp_path: Path, method: str, samplers: list[str]
 ) -> None:
     """Every student is trained, taught by all others, and drawn by a sampler of its own that acts when it is due."""
-    run = train(tiny_corpus, method, tmp_path / "run", samplers=samplers, score=len(samplers) == 3, scorer_steps=5,
-                uncertainty_passes=2, steps=32, eval_every=8, update_every=8)  # fmt: skip
+    run = train(three_pairs, method, tmp_path / "run", samplers=samplers, score=len(samplers) == 3, scorer_steps=5,
+                uncertainty_passes=2, steps=24, eval_every=12, update_every=12)  # fmt: skip
     assert len(run.labels) == len(samplers)
     if len(samplers) == 3:
         assert len(run.scores) == 3

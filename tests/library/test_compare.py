@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +23,31 @@ from pmd_lite.comparing.summary import finished_run, finished_systems
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.bleu import corpus_bleu
 from pmd_lite.run import Run
-from tests.conftest import TINY, forked_processes
+from tests.conftest import SHORT, forked_processes
 
 WORLD = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1,
-         "false_friends": 1}  # fmt: skip
-# Pieces of several letters: sentences of at most 29, translations that end soon.
-QUICK: dict[str, Any] = {**TINY, "vocab_size": 300, "max_len": 32, "steps": 32, "eval_every": 16, "update_every": 16}
+         "false_friends": 1, "pairs": ["fra-eng", "deu-eng", "zho-eng"]}  # fmt: skip
+# One search, at the first of two evaluations; an epoch, after which chi-ibr decides, is 15 updates.
+QUICK: dict[str, Any] = {**SHORT, "steps": 16, "eval_every": 8, "update_every": 8}
 METHODS = ["tau=1", "auto-pmd", "lsmd", "tau=1 d_model=32", "bi-pmd samplers=tau=1,chi-ibr alpha=0.5"]
 
 
 def spawning(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
     """Processes start as they do for a user: nothing is patched."""
-    return pmd.compare("toy", methods, seeds, corpus_options=WORLD, out=out, workers=2, show=False, **words, **QUICK)
+    words = {**QUICK, **words}
+    return pmd.compare("toy", methods, seeds, corpus_options=WORLD, out=out, workers=2, show=False, **words)
 
 
 def compare(out: Path, methods: list[str], seeds: list[int], **words: Any) -> Comparison:
     with forked_processes():
         return spawning(out, methods, seeds, **words)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For comparisons whose figures nobody looks at: drawing them takes as long as a few runs."""
+    for name in ("plot_frontier", "plot_probabilities", "plot_costs"):
+        monkeypatch.setattr(Comparison, name, lambda self: None)
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +126,13 @@ def test_methods_share_auxiliary_runs_unless_they_have_settings_of_their_own(fou
 @pytest.mark.slow
 def test_a_run_is_the_same_as_without_a_comparison(found: Comparison, tmp_path: Path) -> None:
     corpus = pmd.load_corpus("toy", **WORLD)
-    alone = pmd.train(corpus, "auto-pmd", "toy", out=tmp_path / "alone", show="off", seed=2, **QUICK)
+    alone = pmd.train(corpus, "auto-pmd", "toy", out=tmp_path / "alone", show="off", seed=2, score=False, **QUICK)
     run = run_of(found, "auto-pmd", 2)
     assert [x["dev_loss"] for x in run.evaluations(1)] == [x["dev_loss"] for x in alone.evaluations(1)]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
 def test_asking_again_trains_nothing_and_asking_for_more_trains_only_that(found: Comparison, tmp_path: Path) -> None:
     def stamps() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("finished.json")}
@@ -139,10 +147,12 @@ def test_asking_again_trains_nothing_and_asking_for_more_trains_only_that(found:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
 def test_killed_in_the_middle_it_goes_on_and_repeats_no_finished_run(tmp_path: Path) -> None:
     script = (
-        "import sys; sys.path[:0] = ['.']\nfrom pathlib import Path\nimport tests.library.test_compare as t\n"
-        f"if __name__ == '__main__':\n    t.spawning(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1])\n"
+        "if __name__ == '__main__':\n    import sys; sys.path[:0] = ['.']\n    from pathlib import Path\n"
+        "    import tests.library.test_compare as t\n"
+        f"    t.spawning(Path({str(tmp_path)!r}), ['tau=1', 'tau=5', 'lsmd'], [1])\n"
     )
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")
@@ -192,7 +202,7 @@ def test_the_table_holds_means_over_seeds_of_what_the_runs_scored(found: Compari
     table = found.table()
     for system, row in zip(finished_systems(found.path), table.rows, strict=True):
         scores = [run.bleu(system.student) for run in system.runs]
-        means = [sum(score.values()) / 6 for score in scores]
+        means = [sum(score.values()) / 3 for score in scores]
         assert row[0] == system.label
         assert row[1].mean == pytest.approx(sum(means) / 2, abs=1e-4)  # type: ignore[union-attr]
         assert row[1].n == 2  # type: ignore[union-attr]
@@ -216,6 +226,7 @@ def test_differences_are_those_of_the_table(found: Comparison) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
 def test_one_seed_marks_nothing(found: Comparison, tmp_path: Path) -> None:
     shutil.copytree(found.path, tmp_path, dirs_exist_ok=True)
     result = compare(tmp_path, ["tau=1", "auto-pmd"], [1])
@@ -260,7 +271,7 @@ def test_a_run_that_does_not_say_what_it_computed_is_refused(found: Comparison, 
 
 @pytest.mark.slow
 def test_tables_and_figures_are_written(found: Comparison) -> None:
-    found.save()
+    """By `compare` itself."""
     names = {path.name for path in found.path.iterdir() if path.is_file()}
     expected = {"table.md", "costs.md", "frontier.png", "frontier.pdf", "probabilities.png", "costs.png", "runs.json",
                 "summary.json"}  # fmt: skip
@@ -285,7 +296,7 @@ def test_the_summary_holds_what_the_table_shows(found: Comparison) -> None:
     kept = json.loads(json.dumps(found.summary))
     assert [system["label"] for system in kept["systems"]] == list(found.systems)
     for stored, row in zip(kept["systems"], found.table().rows, strict=True):
-        means = [sum(bleu.values()) / 6 for bleu in stored["bleu"]]
+        means = [sum(bleu.values()) / 3 for bleu in stored["bleu"]]
         assert sum(means) / 2 == pytest.approx(row[1].mean, abs=1e-3)  # type: ignore[union-attr]
         assert len(stored["steps"]) == len(stored["p"]["fra-eng"]) == 2
         assert sum(stored["p"][pair][0] for pair in stored["p"]) == pytest.approx(1, abs=1e-3)
@@ -304,22 +315,26 @@ def test_figures_say_in_words_what_they_show(found: Comparison) -> None:
 # ---------------------------------------------------------------- equal compute
 
 
+# Longer than the others: a run is as long as it should be but for one update, and this is to be a small part of it.
+LONG: dict[str, Any] = {**QUICK, "steps": 32, "eval_every": 16}
+
+
 @pytest.fixture(scope="module")
-def equal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-    yield compare(tmp_path_factory.mktemp("equal"), ["tau=1", "bi-pmd", "tau=1 d_model=48"], [1, 2], equal="compute",
-                  reference="bi-pmd")  # fmt: skip
+def equal(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return compare(tmp_path_factory.mktemp("equal"), ["tau=1", "bi-pmd", "tau=1 d_model=48"], [1, 2], equal="compute",
+                   reference="bi-pmd", **LONG)  # fmt: skip
 
 
 @pytest.mark.slow
 def test_at_equal_compute_all_spend_what_the_reference_spends(equal: Comparison) -> None:
     assert equal.equal == "equal-compute"
     one, two, wide = (run_of(equal, method, 2) for method in ("tau=1", "bi-pmd", "tau=1 d_model=48"))
-    assert two.finished["step"] == QUICK["steps"], "the reference keeps its length"
-    assert one.finished["step"] > QUICK["steps"] > wide.finished["step"]
+    assert two.finished["step"] == LONG["steps"], "the reference keeps its length"
+    assert one.finished["step"] > LONG["steps"] > wide.finished["step"]
     for run in (one, wide):
-        made, every = run.finished["step"], QUICK["eval_every"]
+        made, every = run.finished["step"], LONG["eval_every"]
         assert run.config.train.steps == made and run.config.train.eval_every == every, "so that dev sets scale"
-        assert run.config.optim.warmup == round(QUICK["warmup"] * made / QUICK["steps"]) != QUICK["warmup"]
+        assert run.config.optim.warmup == round(LONG["warmup"] * made / LONG["steps"]) != LONG["warmup"]
         evaluations = len(run.evaluations())
         assert evaluations == math.ceil(made / every)
         # Exact but for one update and one evaluation, which come in whole numbers, and the luck of the draw.

@@ -62,6 +62,12 @@ def drawn(name: str) -> LessonFigure:
     return FIGURES[name][0](alt=ALT)
 
 
+@functools.cache
+def plane() -> LessonFigure:
+    """`POINTS`, likewise."""
+    return comparisons.frontier_many(POINTS, alt=ALT)
+
+
 def lines(ax: Axes) -> dict[str, tuple[list[float], list[float]]]:
     """{label: (x, y)} of the labelled lines."""
     return {
@@ -78,14 +84,14 @@ def key(fig: LessonFigure) -> list[str]:
 
 # ---------------------------------------------------------------- the plane
 def test_each_system_is_one_mark_at_its_mean() -> None:
-    (ax,) = comparisons.frontier_many(POINTS, alt=ALT).axes
+    (ax,) = plane().axes
     marks = {line.get_gid(): (line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if line.get_gid()}  # type: ignore[index]
     assert marks == {"tau=1": (12, 22), "worse": (11, 21), "low": (16, 18), "high": (9, 25)}
     assert "low-resource" in ax.get_xlabel() and "high-resource" in ax.get_ylabel()
 
 
 def test_bars_are_one_sample_standard_deviation_and_need_two_seeds() -> None:
-    (ax,) = comparisons.frontier_many(POINTS, alt=ALT).axes
+    (ax,) = plane().axes
     ends = [s.tolist() for bars in ax.containers for part in bars.lines[2] for s in part.get_segments()]
     assert ends[:2] == [[[10.0, 22.0], [14.0, 22.0]], [[12.0, 20.0], [12.0, 24.0]]]
     assert ends[4:] == [[[15.0, 18.0], [17.0, 18.0]], [[16.0, 18.0], [16.0, 18.0]]]  # and none for "high"
@@ -95,10 +101,10 @@ def test_bars_are_one_sample_standard_deviation_and_need_two_seeds() -> None:
 
 
 def test_steps_enclose_what_the_means_dominate_and_the_baseline_is_crossed() -> None:
-    (plane,) = comparisons.frontier_many(POINTS, alt=ALT).axes
-    found, ends = lines(plane), (plane.get_xlim()[0], plane.get_ylim()[0])
+    (first,) = plane().axes
+    found, ends = lines(first), (first.get_xlim()[0], first.get_ylim()[0])
     assert found["frontier"] == ([ends[0], 9.0, 12.0, 16.0, 16.0], [25.0, 25.0, 22.0, 18.0, ends[1]])
-    assert [line.get_drawstyle() for line in plane.lines if line.get_label() == "frontier"] == ["steps-pre"]
+    assert [line.get_drawstyle() for line in first.lines if line.get_label() == "frontier"] == ["steps-pre"]
     assert found["level of tau=1"][0] == [12.0, 12.0]
     (ax,) = comparisons.frontier_many(POINTS, baseline="low", alt=ALT).axes
     assert lines(ax)["level of low"][0] == [16.0, 16.0]
@@ -109,7 +115,7 @@ def test_steps_enclose_what_the_means_dominate_and_the_baseline_is_crossed() -> 
 
 
 def test_numbers_on_the_plane_are_those_of_the_key() -> None:
-    fig = comparisons.frontier_many(POINTS, alt=ALT)
+    fig = plane()
     (ax,) = fig.axes
     fig.draw_without_rendering()
     at = {str(line.get_gid()): ax.transData.transform(line.get_xydata()[0]) for line in ax.lines if line.get_gid()}  # type: ignore[index]
@@ -132,8 +138,7 @@ def test_highlighted_systems_are_filled_and_bold() -> None:
     hollow = {line.get_gid(): line.get_markerfacecolor() == "white" for line in fig.axes[0].lines if line.get_gid()}
     assert hollow == {"tau=1": True, "worse": True, "low": False, "high": True}
     assert [t.get_text() for t in fig.legends[0].get_texts() if t.get_fontweight() == "bold"] == ["3  low"]
-    plain = comparisons.frontier_many(POINTS, alt=ALT)
-    assert not any(line.get_markerfacecolor() == "white" for line in plain.axes[0].lines)
+    assert not any(line.get_markerfacecolor() == "white" for line in plane().axes[0].lines)
 
 
 def test_thirty_five_systems_look_different_and_their_numbers_cover_nothing() -> None:
@@ -271,5 +276,6 @@ def test_nothing_to_draw_is_an_error(name: str) -> None:
 @pytest.mark.slow
 @every_figure
 def test_the_same_data_give_the_same_bytes(name: str) -> None:
-    draw, _ = FIGURES[name]
-    assert style.png_bytes(draw(alt=ALT)) == style.png_bytes(draw(alt=ALT))
+    """A small picture is enough: where everything lies is settled before."""
+    again, _ = FIGURES[name]
+    assert style.png_bytes(drawn(name), dpi=40) == style.png_bytes(again(alt=ALT), dpi=40)

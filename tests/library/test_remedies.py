@@ -36,6 +36,7 @@ from tests.paper.test_resume import assert_same
 
 def resumed(make_short: MakeTrainer, tmp_path: Path, **settings: Any) -> None:
     """Stop a run in the middle, between two searches; its end has the bits of an undisturbed run."""
+    settings = {"steps": 9, **settings}
     make_short(path=tmp_path / "whole", **settings).run()
     with stopped_at(6):
         make_short(path=tmp_path / "broken", **settings).run()

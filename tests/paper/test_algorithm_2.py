@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pmd_lite.data.batching import round_of
+from pmd_lite.training import dev
 from pmd_lite.training.learner import Learner
 from pmd_lite.training.snapshot import clone, differences
 from pmd_lite.training.trainer import Trainer
@@ -44,7 +45,10 @@ def at_first_search(trainer: Trainer) -> Trainer:
     {}, {"trial_data": "head"}, {"accumulate": 3}, {"trial_ratio": 1.0}, {"decide_by": "accuracy"},
     {"decide_by": "chrf", "teacher": "ensemble"},
 ])  # fmt: skip
-def test_after_a_search_only_alpha_differs(make_short: MakeTrainer, overrides: dict[str, Any]) -> None:
+def test_after_a_search_only_alpha_differs(
+    make_short: MakeTrainer, overrides: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "SAMPLE", 2)  # translations are slow
     trainer = at_first_search(make_short("auto-pmd", **overrides))
     before = everything(trainer)
     trainer.distiller.update(trainer.probe)
@@ -55,9 +59,9 @@ def test_after_a_search_only_alpha_differs(make_short: MakeTrainer, overrides: d
     assert set(differences(before, everything(trainer))) - counted == changed - counted
 
 
-def test_released_trials_leave_their_training_behind(make_trainer: MakeTrainer) -> None:
+def test_released_trials_leave_their_training_behind(make_short: MakeTrainer) -> None:
     """The released code restores live references: weights and moments stay trained; lr and counter go back."""
-    trainer = at_first_search(make_trainer("auto-pmd", fidelity="released", start=0.0))
+    trainer = at_first_search(make_short("auto-pmd", fidelity="released", start=0.0))
     before = everything(trainer)
     trainer.distiller.update(trainer.probe)
     changed = list(differences(before, everything(trainer)))
@@ -67,18 +71,18 @@ def test_released_trials_leave_their_training_behind(make_trainer: MakeTrainer) 
     assert not any(name.endswith(".updates") or "streams" in name or "schedule" in name for name in changed)
 
 
-def test_lockstep_equals_trials_one_at_a_time(make_trainer: MakeTrainer) -> None:
+def test_lockstep_equals_trials_one_at_a_time(make_short: MakeTrainer) -> None:
     """Sharing the teacher pass is exact, not an approximation: each trial alone gives the same bits."""
-    trainer = at_first_search(make_trainer("auto-pmd"))
-    alphas = torch.tensor([[0.1] * 6, [0.4] * 6, [0.0, 0.9, 0.2, 0.3, 0.5, 0.05]], dtype=torch.float64)
+    trainer = at_first_search(make_short("auto-pmd"))
+    alphas = torch.tensor([[0.1] * 3, [0.4] * 3, [0.0, 0.9, 0.2]], dtype=torch.float64)
     together = trainer.probe.trial(0, alphas)
     alone = torch.cat([trainer.probe.trial(0, alphas[i : i + 1]) for i in range(3)])
     assert torch.equal(together, alone)
     assert len({tuple(row) for row in together.tolist()}) == 3  # the trials really differ
 
 
-def test_one_teacher_pass_serves_all_trials(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = at_first_search(make_trainer("auto-pmd"))
+def test_one_teacher_pass_serves_all_trials(make_short: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = at_first_search(make_short("auto-pmd"))
     passes = 0
     real = trainer.target
 
@@ -90,17 +94,17 @@ def test_one_teacher_pass_serves_all_trials(make_trainer: MakeTrainer, monkeypat
     monkeypatch.setattr(trainer, "target", counting)
     seed = (trainer.config.train.seed, 4, trainer.clock.step)
     expected = len(per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed))
-    trainer.probe.trial(0, torch.full((3, 6), 0.3, dtype=torch.float64))
+    trainer.probe.trial(0, torch.full((3, 3), 0.3, dtype=torch.float64))
     assert passes == expected
-    trainer.probe.trial(0, torch.zeros(3, 6, dtype=torch.float64))  # no weight above 0: no pass at all
+    trainer.probe.trial(0, torch.zeros(3, 3, dtype=torch.float64))  # no weight above 0: no pass at all
     assert passes == expected
 
 
-def test_trial_is_ordinary_training_of_a_copy(make_trainer: MakeTrainer) -> None:
+def test_trial_is_ordinary_training_of_a_copy(make_short: MakeTrainer) -> None:
     """A trial's result equals what a twin gets that is trained by hand on the same batches."""
-    trainer = at_first_search(make_trainer("auto-pmd"))
+    trainer = at_first_search(make_short("auto-pmd"))
     batches = per_pair_trial_set(trainer.encoded, 0.2, trainer.config.train.tokens, (1, 2))
-    learner, alpha = trainer.students[0].learner, torch.tensor([[0.2, 0.0, 0.5, 0.1, 0.3, 1.0]], dtype=torch.float64)
+    learner, alpha = trainer.students[0].learner, torch.tensor([[0.2, 0.0, 1.0]], dtype=torch.float64)
 
     def target(batch: Any) -> torch.Tensor:
         return trainer.target(0, batch, dropout=False)
@@ -172,21 +176,21 @@ def test_as_released_every_second_update_of_model_1s_trials_is_one_of_model_2s(
     assert seen[1] == [batch for update in two for batch in update]
 
 
-def test_live_trials_accumulate(make_trainer: MakeTrainer) -> None:
+def test_live_trials_accumulate(make_short: MakeTrainer) -> None:
     """Released: the second trial starts from the first one's weights, so equal weight vectors give unequal results."""
-    trainer = at_first_search(make_trainer("auto-pmd", fidelity="released", start=0.0))
-    results = trainer.probe.trial(0, torch.full((3, 6), 0.1, dtype=torch.float64))
+    trainer = at_first_search(make_short("auto-pmd", fidelity="released", start=0.0))
+    results = trainer.probe.trial(0, torch.full((3, 3), 0.1, dtype=torch.float64))
     assert len({tuple(row) for row in results.tolist()}) == 3
-    exact = at_first_search(make_trainer("auto-pmd", fidelity="released", start=0.0, rollback=True))
-    same = exact.probe.trial(0, torch.full((3, 6), 0.1, dtype=torch.float64))
+    exact = at_first_search(make_short("auto-pmd", fidelity="released", start=0.0, rollback=True))
+    same = exact.probe.trial(0, torch.full((3, 3), 0.1, dtype=torch.float64))
     assert len({tuple(row) for row in same.tolist()}) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{}, {"fidelity": "released", "start": 0.0}])
-def test_trials_accumulate_as_training_does(make_trainer: MakeTrainer, overrides: dict[str, Any]) -> None:
-    """accumulate=3 makes a third of the updates, the last portion may be short; the counter goes back afterwards."""
-    trainer = at_first_search(make_trainer("auto-pmd", accumulate=3, trial_data="per-pair", **overrides))
+def test_trials_accumulate_as_training_does(make_short: MakeTrainer, overrides: dict[str, Any]) -> None:
+    """accumulate=2 makes half of the updates, the last portion may be short; the counter goes back afterwards."""
+    trainer = at_first_search(make_short("auto-pmd", accumulate=2, trial_data="per-pair", **overrides))
     seed = (trainer.config.train.seed, 4, trainer.clock.step)
     batches = len(per_pair_trial_set(trainer.encoded, 0.1, trainer.config.train.tokens, seed))
     made: list[int] = []
@@ -198,7 +202,7 @@ def test_trials_accumulate_as_training_does(make_trainer: MakeTrainer, overrides
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "finish", counting)
-        trainer.probe.trial(0, torch.full((2, 6), 0.3, dtype=torch.float64))
-    assert batches % 3 != 0  # else the short portion is not tried
-    assert sorted(made) == sorted(2 * [4 + 1 + i for i in range(-(-batches // 3))])
+        trainer.probe.trial(0, torch.full((2, 3), 0.3, dtype=torch.float64))
+    assert batches % 2 != 0  # else the short portion is not tried
+    assert sorted(made) == sorted(2 * [4 + 1 + i for i in range(-(-batches // 2))])
     assert trainer.students[0].learner.updates == 4
