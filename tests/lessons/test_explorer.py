@@ -23,15 +23,17 @@ from pmd_lite.disk import write_json
 from pmd_lite.errors import UserError
 from pmd_lite.figures.style import COLOURS, alt_text
 from pmd_lite.training.rundir import RunDir
-from tests.conftest import TINY
+from tests.conftest import SHORT
+from tests.painted import paint_once
 
 Put = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
 def trained(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = pmd.preset("toy", **{**TINY, "steps": 4})
-    return pmd.train(tiny_corpus, "tau=5", config, out=tmp_path_factory.mktemp("runs") / "r", show="off").path
+    config = pmd.preset("toy", **{**SHORT, "steps": 4})
+    out = tmp_path_factory.mktemp("runs") / "r"
+    return pmd.train(tiny_corpus, "tau=5", config, out=out, show="off", score=False).path
 
 
 @pytest.fixture
@@ -192,7 +194,8 @@ def test_more_than_ten_points_carry_numbers(put: Put, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_widget_follows_its_controls(put: Put, tmp_path: Path) -> None:
+def test_the_widget_follows_its_controls(put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paint_once(monkeypatch)
     put("a1", (40.0, 10.0), method="tau=1", loss=3.0)
     put("a2", (42.0, 12.0), method="tau=1", loss=3.0, seed=2)
     put("b", (30.0, 20.0), method="tau=5", loss=1.0)

@@ -30,6 +30,7 @@ from pmd_lite.methods import get_method
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from tests.conftest import TINY
+from tests.painted import paint_once
 from tests.paper.test_eq05_06_strategies import FakeProbe, students
 
 SIGN = {"down": "▼ down", "keep": "● keep", "up": "▲ up"}
@@ -258,7 +259,10 @@ def test_weights_at_the_ends_stay_in_the_picture(tiny_corpus: Corpus, tmp_path: 
 
 
 @pytest.mark.slow
-def test_the_buttons_and_the_slider_move_and_the_text_moves_along(trained: Run) -> None:
+def test_the_buttons_and_the_slider_move_and_the_text_moves_along(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint_once(monkeypatch)
     box = search_stepper(trained)
     _, above, below, picture = box.children
     (who, sums), (previous, following, which) = above.children, below.children

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,22 @@ SMALL = [
 ]
 
 
+QUICK = [*SMALL, "--steps", "2", "--eval-every", "2"]  # the last of two counts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def coarse() -> Iterator[None]:
+    """Figures of few dots: to paint many takes long, and none of these tests looks at them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pmd_lite.figures.style.PRINT_DPI", 50)
+        yield
+
+
 @pytest.fixture(scope="module")
-def place(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus directory and one finished Auto-PMD run beside it."""
     folder = tmp_path_factory.mktemp("cli")
-    write_corpus(tiny_corpus, folder / "corpus")
+    write_corpus(three_pairs, folder / "corpus")
     assert main(["train", "-c", str(folder / "corpus"), "--out", str(folder / "run"), *SMALL]) == 0
     return folder
 
@@ -67,7 +79,7 @@ def test_train_leaves_a_whole_run(place: Path) -> None:
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
     assert config["method"] == "auto-pmd"
     assert config["config"]["model"]["d_model"] == 16
-    assert config["corpus"]["sizes"] == [60, 42, 22, 10, 10, 10]
+    assert config["corpus"]["sizes"] == [60, 42, 22]
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["scores"]
     assert set(scores) == {"model_1", "model_2"}
     assert set(scores["model_1"]) == set(config["corpus"]["pairs"])
@@ -111,12 +123,12 @@ def test_evaluate_again_gives_the_same_scores(place: Path, capsys: pytest.Captur
 
 @pytest.mark.slow
 def test_data_writes_and_shows_a_toy_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "toy", "--out", str(tmp_path / "toy"), "--direction", "o2m"]) == 0
+    assert main(["data", "longtail", "--out", str(tmp_path / "toy"), "--direction", "o2m"]) == 0
     out = capsys.readouterr().out
-    assert "toy: o2m" in out
+    assert "longtail: o2m" in out
     assert "eng-fra" in out
     assert main(["data", "show", str(tmp_path / "toy")]) == 0
-    assert "6,000" in capsys.readouterr().out
+    assert "2,000" in capsys.readouterr().out
 
 
 def test_methods_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +193,7 @@ def test_a_pair_the_run_does_not_know(place: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 def test_a_corpus_that_changed_is_noticed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", str(place / "run"), "--corpus", "toy"]) == 2
+    assert main(["evaluate", str(place / "run"), "--corpus", "longtail"]) == 2
     assert "trained on another corpus" in capsys.readouterr().err
 
 
@@ -191,7 +203,7 @@ def test_what_this_machine_cannot_do_is_refused_before_a_file_is_written(
 ) -> None:
     """So the advice can be followed: the same command, the other precision, the same directory."""
     folders = ["-c", str(place / "corpus"), "--out", str(tmp_path / "r")]
-    words = ["train", "-m", "tau=1", *folders, *SMALL, "--device", "cpu"]
+    words = ["train", "-m", "tau=1", *folders, *QUICK, "--device", "cpu"]
     assert main([*words, "--precision", "fp16"]) == 2
     assert "use precision=fp32 or bf16" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -273,7 +285,7 @@ def test_unsound_lines_are_refused_or_left_out(place: Path, tmp_path: Path, caps
     (tmp_path / "corpus" / "corpus.json").unlink()
     with (tmp_path / "corpus" / "train.fra-eng.tsv").open("a", encoding="utf-8") as file:
         file.write("\thalf a pair\n")
-    words = ["train", "-c", str(tmp_path / "corpus"), "-m", "tau=1", *SMALL]
+    words = ["train", "-c", str(tmp_path / "corpus"), "-m", "tau=1", *QUICK]
     assert main([*words, "--out", str(tmp_path / "a")]) == 2
     assert re.search(r"train\.fra-eng\.tsv:61: .*strict=False \(--no-strict\)", capsys.readouterr().err)
     assert main([*words, "--out", str(tmp_path / "a"), "--no-strict"]) == 0

@@ -22,7 +22,8 @@ from pmd_lite.reports.dashboard import dashboard, standing, throughput, watch
 from pmd_lite.run import Run
 from pmd_lite.training.progress import duration
 from pmd_lite.training.rundir import RunDir
-from tests.conftest import TINY
+from tests.conftest import SHORT, TINY
+from tests.painted import paint_once
 
 MakeRun = Callable[..., Path]
 
@@ -172,7 +173,8 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 @pytest.mark.slow
-def test_watch_follows_a_run_to_its_end(make_run: MakeRun) -> None:
+def test_watch_follows_a_run_to_its_end(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    paint_once(monkeypatch)
     path = make_run("tau=1", [line(10)])
 
     async def follow() -> None:
@@ -224,7 +226,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_training_draws_it_in_a_notebook_after_every_evaluation(
-    tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    three_pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int] = []
 
@@ -233,12 +235,12 @@ def test_training_draws_it_in_a_notebook_after_every_evaluation(
 
     monkeypatch.setitem(__import__("sys").modules, "IPython", object())
     monkeypatch.setattr(board, "live", live)
-    pmd.train(tiny_corpus, "tau=1", "toy", out=tmp_path / "r", show="dashboard", score=False, **TINY)
+    pmd.train(three_pairs, "tau=1", "toy", out=tmp_path / "r", show="dashboard", score=False, **SHORT)
     assert drawn == [4, 8, 12]
 
 
-def test_outside_notebooks_it_is_lines(tiny_corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pmd.train(tiny_corpus, "tau=1", "toy", out=tmp_path / "r", show="dashboard", score=False, **TINY)
+def test_outside_notebooks_it_is_lines(three_pairs: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pmd.train(three_pairs, "tau=1", "toy", out=tmp_path / "r", show="dashboard", score=False, **SHORT)
     assert "step 12/12" in capsys.readouterr().out
     metrics = [json.loads(text) for text in (tmp_path / "r" / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert {m["total"] for m in metrics} == {12}

@@ -24,10 +24,10 @@ from pmd_lite.planning.timing import Speed, parameters
 from pmd_lite.training.cost import per_token
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import Trainer
-from tests.conftest import TINY, MakeTrainer
+from tests.conftest import SHORT, TINY, MakeTrainer
 
 WMT6 = {"fr-en": 3_000_000, "de-en": 1_500_000, "zh-en": 400_000, "et-en": 80_000, "ro-en": 10_000, "tr-en": 5_000}
-QUICK: dict[str, Any] = {"seconds": 0.1, **TINY}
+QUICK: dict[str, Any] = {"seconds": 0.1, **SHORT}
 SPEED = Speed(forward=1e-5, teacher=2e-5, backward=3e-5, step=1e-2, sentence=0.1, budget=160, device="paper")
 
 
@@ -58,11 +58,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_counted_is_what_the_run_itself_counts(name: str, tiny_corpus: Corpus, make_trainer: MakeTrainer) -> None:
+def test_counted_is_what_the_run_itself_counts(name: str, three_pairs: Corpus, make_short: MakeTrainer) -> None:
     method, settings = RUNS[name]
-    trainer = make_trainer(method, **{**LONG, **settings})
+    trainer = make_short(method, **{**LONG, **settings})
     trainer.run()
-    work = counted(tiny_corpus, method, **{**LONG, **settings})
+    work = counted(three_pairs, method, **{**SHORT, **LONG, **settings})
     for purpose, counted_there in trainer.cost.multiply_adds.items():
         # Dev sets are counted to the token. Which batches are drawn is luck, all the more in so short a run.
         room = 0 if purpose == "dev" else 0.2 * counted_there
@@ -176,9 +176,9 @@ def test_a_machine_twice_as_fast_takes_half_the_hours() -> None:
 
 
 @pytest.mark.slow
-def test_a_toy_run_costs_about_what_was_estimated(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    found = pmd.estimate(tiny_corpus, "auto-pmd", "toy", **QUICK)
-    run = pmd.train(tiny_corpus, "auto-pmd", "toy", out=tmp_path / "run", show="off", **TINY)
+def test_a_toy_run_costs_about_what_was_estimated(three_pairs: Corpus, tmp_path: Path) -> None:
+    found = pmd.estimate(three_pairs, "auto-pmd", "toy", **QUICK)
+    run = pmd.train(three_pairs, "auto-pmd", "toy", out=tmp_path / "run", show="off", score=False, **SHORT)
     assert sum(found.work.cost.values()) == pytest.approx(run.compute, rel=0.2)
     assert all(found.hours[part] > 0 for part in ("training", "search", "evaluation", "test translation"))
     assert found.hours["auxiliary runs"] == 0
@@ -287,9 +287,10 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.slow
 def test_more_processes_than_micro_batches_divide_the_update_as_the_run_will() -> None:
     """README: sixteen processes make the paper's 16 x 4,096 tokens of wmt6, in as many updates as eight."""
-    words: dict[str, Any] = {"sizes": WMT6, "preset_name": "wmt6", "precision": "fp32", "tokens_per_second": 1e4}
+    changed: dict[str, Any] = {"precision": "fp32", "epochs": 4}  # as many as 70 take most of a second to count
+    words: dict[str, Any] = {"sizes": WMT6, "preset_name": "wmt6", "tokens_per_second": 1e4, **changed}
     eight, sixteen = (pmd.estimate(**words, processes=count) for count in (8, 16))
-    assert eight.config == preset("wmt6", precision="fp32")
+    assert eight.config == preset("wmt6", **changed)
     assert (sixteen.config.train.accumulate, sixteen.config.train.tokens) == (16, 4096)
     assert sixteen.work.clock.total == pytest.approx(eight.work.clock.total, rel=0.01)
     assert "each of 16 x 4,096 tokens" in sixteen.to_text() and "with 16 processes" in sixteen.to_text()

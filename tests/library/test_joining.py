@@ -22,12 +22,12 @@ from pmd_lite.errors import UserError
 from pmd_lite.exchange.start import OwnStart, start_from
 from pmd_lite.run import Run
 from pmd_lite.training.trainer import Trainer
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
 WORLD: dict[str, Any] = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3,
                          "homonyms": 1, "false_friends": 1}  # fmt: skip
 SIZES = ("d_model", "heads", "encoder_layers", "decoder_layers", "ffn", "vocab_size")
-QUICK = {key: value for key, value in TINY.items() if key not in SIZES}
+QUICK = {key: value for key, value in SHORT.items() if key not in SIZES}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def four(tiny_corpus: Corpus) -> Corpus:
 @pytest.fixture(scope="module")
 def parent(four: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two students of four languages."""
-    config = preset("toy", **TINY)
+    config = preset("toy", **SHORT)
     return pmd.train(four, "bi-pmd", config, out=tmp_path_factory.mktemp("parent") / "r", show="off", score=False)
 
 
@@ -184,7 +184,7 @@ def test_released_tags_of_known_pairs_may_not_change(four: Corpus) -> None:
 @pytest.mark.slow
 def test_a_comparison_shares_the_tokenizer_that_a_language_has_joined(parent: Run, tmp_path: Path) -> None:
     found = compare("toy", ["tau=1", "chi-ibr"], [1], out=tmp_path / "c", corpus_options=WORLD, init=parent.path,
-                    workers=1, show=False, **{**QUICK, "steps": 40})  # fmt: skip
+                    workers=1, show=False, **{**QUICK, "steps": 12})  # fmt: skip
     assert not found.failed and set(found.systems) == {"tau=1", "chi-ibr"}
     assert Tokenizer.load(tmp_path / "c" / "tokenizer").origin["extends"] == parent.tokenizer.fingerprint
 

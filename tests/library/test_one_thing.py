@@ -84,7 +84,11 @@ def test_a_file_of_another_run_is_refused(file: str, other: str, run: Path, kind
     assert said.count(". ") == 1, "one sentence what is wrong, one what to do"
     if file not in ("state.pt", "folder"):
         assert str(target) in said
-    assert go_on(three_pairs, Path(shutil.copytree(kinds / "run", run.with_name("again")))).dir.finished
+
+
+def test_its_own_files_are_not_refused(run: Path, three_pairs: Corpus) -> None:
+    """Else the tests above and below would show little."""
+    assert go_on(three_pairs, run).dir.finished
 
 
 def test_weights_of_the_other_student_are_refused(run: Path, three_pairs: Corpus) -> None:
@@ -123,8 +127,15 @@ def test_a_changed_log_is_refused(change: str, run: Path, three_pairs: Corpus) -
     }[change]  # fmt: skip
     path.write_bytes(changed)
     assert str(path) in refusal(three_pairs, run)
-    path.write_bytes(data + b'{"event": "eval", "st')  # a kill leaves this, and it is cut off
+
+
+def test_half_a_line_at_the_end_of_the_log_is_cut_off(run: Path, three_pairs: Corpus) -> None:
+    """A kill leaves it."""
+    path = run / "metrics.jsonl"
+    data = path.read_bytes()
+    path.write_bytes(data + b'{"event": "eval", "st')
     assert go_on(three_pairs, run).dir.metrics()
+    assert path.read_bytes().startswith(data)
 
 
 def test_another_tokenizer_is_refused(run: Path, three_pairs: Corpus, tmp_path: Path) -> None:

@@ -288,10 +288,9 @@ def test_saved_files_carry_the_text_and_are_equal_twice(name: str, tmp_path: Pat
     fig = FIGURES[name][0](alt=ALT)
     first = style.save_figure(fig, tmp_path / "new folder" / "fig.v1")
     assert [p.name for p in first] == ["fig.v1.png", "fig.v1.pdf"]
-    again = style.save_figure(fig, str(tmp_path / "again"))
+    again = style.save_figure(FIGURES[name][0](alt=ALT), str(tmp_path / "again"))
     for a, b in zip(first, again, strict=True):
         assert a.read_bytes() == b.read_bytes()
-    assert style.png_bytes(FIGURES[name][0](alt=ALT)) == style.png_bytes(fig)
     with Image.open(first[0]) as image:
         assert image.info["Description"] == ALT and "Software" not in image.info
         assert image.info["dpi"][0] == pytest.approx(300, abs=0.1)

@@ -14,10 +14,12 @@ import pytest
 
 from pmd_corpora import commands as corpora
 from pmd_corpora.writing import write_corpus
+from pmd_lite import api
 from pmd_lite.cli import arguments, commands
 from pmd_lite.cli.arguments import main
 from pmd_lite.data.corpus import Corpus
 from tests.library.test_command_line import SMALL
+from tests.painted import paint_once
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "data_scripts" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -99,8 +101,12 @@ def test_the_page_of_expectations_names_tests_that_exist() -> None:
 def test_the_shell_lines_of_the_readme_lead_to_two_tables(
     tiny_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In their order, with tiny models; the real corpus is a stand-in, because its packages are not installed."""
+    """In their order, with tiny models. Small worlds stand for both corpora: the invented one is large, and the
+    packages of the real one are not installed."""
     monkeypatch.chdir(tmp_path)
+    real, two = api.load_corpus, tiny_corpus.only(list(tiny_corpus.pairs)[:2])
+    monkeypatch.setattr(api, "load_corpus", lambda name, **words: two if name == "longtail" else real(name, **words))
+    paint_once(monkeypatch)
     monkeypatch.setattr(
         corpora, "data", lambda words: write_corpus(tiny_corpus.only(list(tiny_corpus.pairs)[:3]), words[-1])
     )

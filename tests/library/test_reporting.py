@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -23,7 +24,7 @@ from pmd_lite.evaluation.bleu import ter_only
 from pmd_lite.evaluation.tables import Table, mean_spread
 from pmd_lite.run import Run
 from pmd_lite.training.progress import Progress, by_pair
-from tests.conftest import TINY, stopped_at
+from tests.conftest import SHORT, stopped_at
 
 FAQ = Path(__file__).resolve().parents[2] / "docs" / "faq.md"
 
@@ -37,7 +38,13 @@ def corpus(tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> Corpus:
 
 
 def train(corpus: Corpus, out: Path, **words: Any) -> Run:
-    return pmd.train(corpus, "tau=1", preset("toy", **TINY), out=out, show="off", **words)
+    return pmd.train(corpus, "tau=1", preset("toy", **SHORT), out=out, show="off", **words)
+
+
+@pytest.fixture(scope="module")
+def scored(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of the two pairs. Whoever writes to it takes a copy."""
+    return train(tiny_corpus.only(tiny_corpus.pairs[:2]), tmp_path_factory.mktemp("scored") / "run, one")
 
 
 def test_ter_counts_edits_in_a_hundred_words() -> None:
@@ -50,9 +57,9 @@ def test_ter_counts_edits_in_a_hundred_words() -> None:
 
 @pytest.mark.slow
 def test_ter_is_counted_where_it_is_asked_for(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Corpus, scored: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = train(corpus, tmp_path / "run")
+    run = Run(shutil.copytree(scored.path, tmp_path / "run"))
     assert "ter" not in run.scores["model_1"][corpus.pairs[0]], "it takes minutes on real test sets"
     assert main(["show", str(run.path), "--metrics", "ter"]) == 0
     assert "TER was not counted: python -m pmd_lite evaluate RUN --metrics ter" in capsys.readouterr().out
@@ -69,9 +76,9 @@ def test_ter_is_counted_where_it_is_asked_for(
     assert again.measured("ter") == run.measured("ter")
 
 
-def test_the_files_for_other_metrics_are_parallel(corpus: Corpus, tmp_path: Path) -> None:
+def test_the_files_for_other_metrics_are_parallel(corpus: Corpus, scored: Run) -> None:
     """As comet-score reads them: -s test.src.PAIR.txt -t test.model_1.PAIR.txt -r test.ref.PAIR.txt."""
-    run = train(corpus, tmp_path / "run")
+    run = scored
     for pair in corpus.pairs:
         texts = {kind: (run.path / "translations" / f"test.{kind}.{pair}.txt").read_text(encoding="utf-8").split("\n")
                  for kind in ("src", "ref", "model_1")}  # fmt: skip
@@ -79,10 +86,8 @@ def test_the_files_for_other_metrics_are_parallel(corpus: Corpus, tmp_path: Path
         assert list(zip(texts["src"], texts["ref"], strict=True))[:-1] == list(corpus.test[pair])
 
 
-def test_show_prints_comma_separated_values_and_nothing_else(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = train(corpus, tmp_path / "run, one")
+def test_show_prints_comma_separated_values_and_nothing_else(scored: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scored
     assert main(["show", str(run.path), "--csv", "--metrics", "chrf", "bleu"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {(row["run"], row["model"]) for row in rows} == {(str(run.path), "tau=1")}
@@ -106,29 +111,29 @@ def test_a_table_as_csv_and_as_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_every_line_of_the_metrics_is_an_event(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_every_line_of_the_metrics_is_an_event(three_pairs: Corpus, tmp_path: Path) -> None:
     """Also across an interruption and a longer run; auxiliary runs are silent."""
     found: list[dict[str, Any]] = []
     words: dict[str, Any] = {"show": "off", "score": False, "on_event": found.append, "out": tmp_path / "r"}
     with stopped_at(6):
-        pmd.train(tiny_corpus, "auto-pmd", preset("toy", **TINY), **words)
-    pmd.train(tiny_corpus, "auto-pmd", preset("toy", **TINY), **words)
-    run = pmd.train(tiny_corpus, "auto-pmd", preset("toy", **{**TINY, "steps": 16}), **words)
+        pmd.train(three_pairs, "auto-pmd", preset("toy", **SHORT), **words)
+    pmd.train(three_pairs, "auto-pmd", preset("toy", **SHORT), **words)
+    run = pmd.train(three_pairs, "auto-pmd", preset("toy", **{**SHORT, "steps": 16}), **words)
     assert found == run.dir.metrics()
     assert {event["event"] for event in found} == {"eval", "search"}
     found.clear()
-    run = pmd.train(tiny_corpus, "chi-ibr", preset("toy", **TINY), **{**words, "out": tmp_path / "s"})
+    run = pmd.train(three_pairs, "chi-ibr", preset("toy", **SHORT), **{**words, "out": tmp_path / "s"})
     assert found == run.dir.metrics() and run.auxiliary
 
 
-def test_what_an_event_hook_raises_ends_the_training_and_loses_nothing(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_what_an_event_hook_raises_ends_the_training_and_loses_nothing(three_pairs: Corpus, tmp_path: Path) -> None:
     def offline(event: dict[str, Any]) -> None:
         raise ConnectionError
 
-    config = preset("toy", **TINY)
+    config = preset("toy", **SHORT)
     with pytest.raises(ConnectionError):
-        pmd.train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False, on_event=offline)
-    run = pmd.train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
+        pmd.train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", score=False, on_event=offline)
+    run = pmd.train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", score=False)
     assert [line["step"] for line in run.evaluations()] == [4, 8, 12]
 
 
@@ -160,7 +165,7 @@ def test_the_lines_in_the_faq_report_every_evaluation(
     assert code.count("\n") <= 6
     real = pmd.train
     monkeypatch.setattr(pmd, "train", lambda given, **words: real(
-        given, "tau=1", preset("toy", **TINY), out=tmp_path / "r", show="off", score=False, **words))  # fmt: skip
+        given, "tau=1", preset("toy", **SHORT), out=tmp_path / "r", show="off", score=False, **words))  # fmt: skip
     exec(code, {"pmd": pmd, "corpus": corpus})
     lines = Run(tmp_path / "r").evaluations()
     wanted = {(loss, line["step"]) for line in lines for loss in line["dev_loss"]}
@@ -217,7 +222,7 @@ def test_a_comparison_shows_ter_where_it_is_asked_for(
         "--out",
         str(out),
     ]
-    asked = [*words, "--set", *(f"{name}={value}" for name, value in TINY.items())]
+    asked = [*words, "--set", *(f"{name}={value}" for name, value in SHORT.items())]
     assert main(asked) == 0
     assert "TER" not in capsys.readouterr().out
     finished = (out / "runs" / "tau=1-seed1" / "finished.json").stat().st_mtime_ns

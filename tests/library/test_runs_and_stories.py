@@ -20,7 +20,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.evaluation.translation import batches_by_length
 from pmd_lite.figures.runs import alphas_of, dev_loss_of, frontier_of
 from pmd_lite.training.rundir import FORMAT, RunDir
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
 WORLD = {
     "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1,
@@ -30,11 +30,11 @@ MUTUAL = {"model_1": [40.0, 40, 40, 13, 13, 13], "model_2": [18.0, 18, 18, 20, 2
 
 @pytest.fixture(scope="module")
 def runs(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[pmd.Run, pmd.Run, pmd.Run]:
-    """tau=1, tau=5 and Auto-PMD on the tiny corpus."""
+    """tau=1, tau=5 and Auto-PMD on the tiny corpus. Without scores, which take most of the time: see `with_scores`."""
     folder = tmp_path_factory.mktemp("runs")
-    config = pmd.preset("toy", **{**TINY, "start": 0.0})
+    config = pmd.preset("toy", **{**SHORT, "start": 0.0})
     one, five, auto = (
-        pmd.train(tiny_corpus, method, config, out=folder / method.replace("=", ""), show="off")
+        pmd.train(tiny_corpus, method, config, out=folder / method.replace("=", ""), show="off", score=False)
         for method in ("tau=1", "tau=5", "auto-pmd")
     )
     return one, five, auto
@@ -65,7 +65,7 @@ def test_curves_are_those_of_the_metrics(runs: tuple[pmd.Run, ...]) -> None:
 def test_twins_share_their_beginning(runs: tuple[pmd.Run, ...]) -> None:
     """Before distillation begins to matter, model_1 is the tau=1 model and model_2 the tau=5 model, to the bit."""
     one, five, auto = runs
-    late = pmd.preset("toy", **{**TINY, "start": 0.9})
+    late = pmd.preset("toy", **{**SHORT, "start": 0.9})
     assert late.distill.resolved.start == 0.9
     assert five.evaluations(0)[0]["p"] == auto.evaluations(1)[0]["p"]
     assert one.evaluations(0)[0]["tokens"] == auto.evaluations(0)[0]["tokens"]
@@ -187,14 +187,14 @@ def test_side_by_side_gives_the_same_bits_as_alone(
     This process is another kind (other libraries, another history), and is held to rounding alone: hence a large eps,
     else Adam makes whole steps of rounding noise in gradients that are zero.
     """
-    config = pmd.preset("toy", **{**TINY, "steps": 4, "eps": 1e-3})
+    config = pmd.preset("toy", **{**SHORT, "steps": 4, "eps": 1e-3})
     words = {"preset_name": config, "corpus": "toy", "corpus_options": WORLD}
     jobs = [{**words, "method": m, "out": tmp_path / f"side{i}"} for i, m in enumerate(("tau=1", "bi-pmd"))]
     side = pmd.train_side_by_side(jobs)
     assert "2 of 2 runs done" in capsys.readouterr().out
     (alone,) = pmd.train_side_by_side([{**jobs[0], "out": tmp_path / "alone"}], show=False)
     assert capsys.readouterr().out == ""
-    here = pmd.train(tiny_corpus, "tau=1", config, out=tmp_path / "here", show="off")
+    here = pmd.train(tiny_corpus, "tau=1", config, out=tmp_path / "here", show="off", score=False)
     for name, weight in alone.dir.load_weights(0).items():
         assert torch.equal(weight, side[0].dir.load_weights(0)[name])
         torch.testing.assert_close(weight, here.dir.load_weights(0)[name], rtol=1e-3, atol=1e-5)
@@ -204,12 +204,12 @@ def test_side_by_side_gives_the_same_bits_as_alone(
 
 
 @pytest.mark.slow
-def test_bf16_follows_fp32_closely(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_bf16_follows_fp32_closely(three_pairs: Corpus, tmp_path: Path) -> None:
     """bf16 autocast is another rounding of the same training, not another training."""
     losses = {}
     for precision in ("fp32", "bf16"):
-        config = pmd.preset("toy", **{**TINY, "precision": precision})
-        run = pmd.train(tiny_corpus, "bi-pmd", config, out=tmp_path / precision, show="off", score=False)
+        config = pmd.preset("toy", **{**SHORT, "precision": precision})
+        run = pmd.train(three_pairs, "bi-pmd", config, out=tmp_path / precision, show="off", score=False)
         losses[precision] = run.evaluations(1)[-1]["dev_loss"]
     assert losses["fp32"] != losses["bf16"]
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
@@ -226,10 +226,10 @@ def test_run_size_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
-def test_released_tags_train_and_translate(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_released_tags_train_and_translate(three_pairs: Corpus, tmp_path: Path) -> None:
     """The decoder tag is predicted, counted, forced when translating and never part of the text; also one-to-many."""
-    for corpus in (tiny_corpus, tiny_corpus.reversed()):
-        config = pmd.preset("toy", **{**TINY, "tags": "released", "kind": "per-language", "vocab_size": 60})
+    for corpus in (three_pairs, three_pairs.reversed()):
+        config = pmd.preset("toy", **{**SHORT, "tags": "released", "kind": "per-language", "steps": 6})
         run = pmd.train(corpus, "tau=5", config, out=tmp_path / corpus.direction, show="off")
         pair = corpus.pairs[0]
         assert run.tokenizer.prefix(pair) == [run.tokenizer.tags[pair.split("-")[1]]]

@@ -35,7 +35,7 @@ from pmd_lite.model.transformer import Transformer
 from pmd_lite.run import Run
 from pmd_lite.training.dev import greedy_score
 from pmd_lite.training.rundir import RunDir
-from tests.conftest import TINY
+from tests.conftest import SHORT
 
 # FLORES-200's languages (README of facebookresearch/flores), codes as there: a list that is independent of ours.
 FLORES = {
@@ -71,7 +71,7 @@ def korean(tiny_corpus: Corpus) -> Corpus:
 def scored(korean: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of which Korean was scored with 13a."""
     out = tmp_path_factory.mktemp("scores") / "run"
-    return pmd.train(korean, "tau=1", "toy", out=out, show="off", tokenize="13a", **TINY)
+    return pmd.train(korean, "tau=1", "toy", out=out, show="off", tokenize="13a", **SHORT)
 
 
 @pytest.fixture
@@ -138,29 +138,29 @@ def test_korean_is_scored_by_mecab() -> None:
 def test_a_missing_tokenizer_is_said_before_a_file_is_written(no_mecab: None, korean: Corpus, tmp_path: Path) -> None:
     for method in ("tau=1", "multi-distill"):
         with pytest.raises(UserError, match=r"eng-kor.*ko-mecab.*sacrebleu\[ko\].*--tokenize 13a"):
-            pmd.train(korean, method, "toy", out=tmp_path / "run", show="off", **TINY)
+            pmd.train(korean, method, "toy", out=tmp_path / "run", show="off", **SHORT)
     with pytest.raises(UserError, match="eng-kor"):  # it decides by dev BLEU, scored at the end or not
-        pmd.train(korean, "multi-distill", "toy", out=tmp_path / "run", show="off", score=False, **TINY)
+        pmd.train(korean, "multi-distill", "toy", out=tmp_path / "run", show="off", score=False, **SHORT)
     assert not (tmp_path / "run").exists()
 
 
 def test_estimate_says_it_too(no_mecab: None, korean: Corpus) -> None:
     with pytest.raises(UserError, match="ko-mecab"):
-        pmd.estimate(korean, "tau=1", seconds=0.1, **TINY)
+        pmd.estimate(korean, "tau=1", seconds=0.1, **SHORT)
     sizes = {"en-ko": 100, "en-fr": 200}
     with pytest.raises(UserError, match="ko-mecab"):
-        pmd.estimate(sizes=sizes, seconds=0.1, **TINY)
-    elsewhere = pmd.estimate(sizes=sizes, tokens_per_second=100.0, **TINY)
+        pmd.estimate(sizes=sizes, seconds=0.1, **SHORT)
+    elsewhere = pmd.estimate(sizes=sizes, tokens_per_second=100.0, **SHORT)
     assert any("ko-mecab" in guess for guess in elsewhere.guesses), "another machine may have it"
-    assert pmd.estimate(korean, "tau=1", seconds=0.1, tokenize="13a", **TINY)
+    assert pmd.estimate(korean, "tau=1", seconds=0.1, tokenize="13a", **SHORT)
 
 
 def test_compare_says_it_too(no_mecab: None, korean: Corpus, tmp_path: Path) -> None:
     write_corpus(korean, tmp_path / "corpus")
     with pytest.raises(UserError, match="ko-mecab"):
-        pmd.compare(tmp_path / "corpus", ["tau=1"], [1], out=tmp_path / "out", show=False, **TINY)
+        pmd.compare(tmp_path / "corpus", ["tau=1"], [1], out=tmp_path / "out", show=False, **SHORT)
     with pytest.raises(UserError, match=r"13a and auto.*cannot be compared"):
-        pmd.compare(tmp_path / "corpus", ["tau=1", "tau=5 tokenize=13a"], [1], out=tmp_path / "out", **TINY)
+        pmd.compare(tmp_path / "corpus", ["tau=1", "tau=5 tokenize=13a"], [1], out=tmp_path / "out", **SHORT)
     assert not (tmp_path / "out").exists()
 
 
@@ -183,7 +183,7 @@ def test_dev_bleu_uses_the_tokenizer_of_the_run(tiny_encoded: Any, monkeypatch: 
         return real(hyps, refs, language, tokenize)
 
     monkeypatch.setattr("pmd_lite.training.dev.corpus_bleu", spy)
-    config = pmd.preset("toy", **{**TINY, "tokenize": "char"})
+    config = pmd.preset("toy", **{**SHORT, "tokenize": "char"})
     model = Transformer(tiny_encoded.tokenizer.vocab_size, **asdict(config.model), pad=PAD)
     greedy_score(model, tiny_encoded, config)
     assert asked == ["char"] * len(tiny_encoded.pairs)
@@ -199,7 +199,7 @@ def test_another_tokenizer_scores_the_stored_translations(
     assert {score["signature"].split("tok:")[1].split("|")[0] for score in run.scores["model_1"].values()} == {"13a"}
     before, lines = run.scores, run.translations("eng-tha")
     monkeypatch.setattr(Run, "translate", lambda *args, **words: pytest.fail("translated again"))
-    again = pmd.train(korean, "tau=1", "toy", out=run.path, show="off", tokenize="char", **TINY)
+    again = pmd.train(korean, "tau=1", "toy", out=run.path, show="off", tokenize="char", **SHORT)
     assert again.tokenize == "char"
     for pair, score in again.scores["model_1"].items():
         assert tokenizer_of(score["signature"]) == "char"
@@ -211,7 +211,7 @@ def test_another_tokenizer_scores_the_stored_translations(
 
 @pytest.mark.slow
 def test_only_multi_distill_by_bleu_is_another_run_with_another_tokenizer(three_pairs: Corpus, tmp_path: Path) -> None:
-    short = {**TINY, "steps": 2, "eval_every": 2}
+    short = {**SHORT, "steps": 2, "eval_every": 2}
     for criterion in ("bleu", "loss"):
         out, words = tmp_path / criterion, {**short, "md_criterion": criterion}
         pmd.train(three_pairs, "multi-distill", "toy", out=out, show="off", **words)
@@ -308,7 +308,7 @@ def test_evaluate_prints_a_dash_and_the_reason(
 def test_once_the_scorer_is_there_the_same_call_scores(lost: Run, korean: Corpus) -> None:
     assert not is_stale(lost.scores, "auto"), "nothing has changed"
     assert is_stale(lost.scores, "13a")
-    again = pmd.train(korean, "tau=1", "toy", out=lost.path, show="off", tokenize="13a", **TINY)
+    again = pmd.train(korean, "tau=1", "toy", out=lost.path, show="off", tokenize="13a", **SHORT)
     assert not again.without_bleu
 
 
@@ -318,7 +318,7 @@ def compared(korean: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("compared")
     write_corpus(korean, place / "corpus")
     pmd.compare(place / "corpus", ["tau=1", "tau=5"], [1, 2], out=place / "out", workers=1, show=False, tokenize="13a",
-                **{**TINY, "steps": 4})  # fmt: skip
+                **{**SHORT, "steps": 4})  # fmt: skip
     return place / "out"
 
 

@@ -24,7 +24,7 @@ from pmd_lite.planning.stand_in import mean_per_batch
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.sampling.temperature import temperature_probabilities
 from pmd_lite.training.learner import Learner
-from tests.conftest import MakeTrainer
+from tests.conftest import SHORT, MakeTrainer
 
 FROM_30_TO_30_000 = (30_000, 3_000, 300, 30)
 
@@ -83,7 +83,7 @@ def test_every_pair_gets_its_share_of_the_sentences(world: str, tau: float, budg
     splits = splits_of(world)
     sizes = [len(split) for split in splits]
     p, drawing = temperature_probabilities(sizes, tau), Drawing(splits, budget)
-    drawn = drawing.sentences(p, 8_000 if budget == 400 else 2_000)
+    drawn = drawing.sentences(p, 3_000 if budget == 400 else 1_000)
     asked = p.numpy() * drawn.sum()
     assert (np.abs(drawn - asked) <= np.maximum(0.03 * asked, drawing.per_batch.numpy())).all(), drawn / asked
     rounds = batch_shares(p, drawing.per_batch, "sentences") * drawing.per_batch  # and exactly so in the long run
@@ -110,7 +110,7 @@ def test_trained_students_drew_what_their_samplers_asked_for(
     The updates have no gradients, which take most of the time; the probe of MultiDDS computes its own.
     """
     monkeypatch.setattr(Learner, "accumulate", lambda *args, **words: torch.zeros(3))
-    trainer = make_trainer(method, steps=160 // accumulate, accumulate=accumulate, eval_every=40, scorer_every=20)
+    trainer = make_trainer(method, steps=160 // accumulate, accumulate=accumulate, eval_every=160, scorer_every=20)
     (student,), asked = trainer.students, np.zeros(6)
     drawn, next_pair = np.zeros(6), student.schedule.next
 
@@ -128,16 +128,16 @@ def test_trained_students_drew_what_their_samplers_asked_for(
 
 
 @pytest.mark.slow
-def test_a_search_and_a_resume_change_nothing(make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_and_a_resume_change_nothing(make_short: MakeTrainer) -> None:
     """Auto-PMD's students see what single models of the same seats see, also after a stop."""
     from tests.conftest import stopped_at
 
-    plain, mutual = make_trainer("tau=1", steps=12), make_trainer("auto-pmd", steps=12)
+    plain, mutual = make_short("tau=1", steps=12), make_short("auto-pmd", steps=12)
     plain.run()
     path = mutual.rundir.path
     with stopped_at(7):
         mutual.run()
-    resumed = make_trainer("auto-pmd", steps=12, path=path)
+    resumed = make_short("auto-pmd", steps=12, path=path)
     resumed.run()
     assert [s.visits for s in resumed.students[0].streams] == [s.visits for s in plain.students[0].streams]
 
@@ -223,9 +223,9 @@ def test_training_and_estimate_mean_the_same_epoch(make_trainer: MakeTrainer, ti
 
 @pytest.mark.slow
 def test_train_says_what_an_epoch_is_and_how_often_sentences_are_seen(
-    make_trainer: MakeTrainer, capsys: pytest.CaptureFixture[str]
+    make_short: MakeTrainer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trainer = make_trainer("auto-pmd", steps=12)
+    trainer = make_short("auto-pmd", steps=12)
     trainer.show = "lines"
     trainer.run()
     out = capsys.readouterr().out
@@ -238,11 +238,10 @@ def test_train_says_what_an_epoch_is_and_how_often_sentences_are_seen(
 
 
 @pytest.mark.slow
-def test_show_says_it_afterwards(tiny_corpus: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_says_it_afterwards(three_pairs: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from pmd_lite.cli.arguments import main
-    from tests.conftest import TINY
 
-    run = pmd.train(tiny_corpus, "tau=1", "toy", out=tmp_path / "run", show="off", **TINY)
+    run = pmd.train(three_pairs, "tau=1", "toy", out=tmp_path / "run", show="off", score=False, **SHORT)
     visits = run.evaluations()[-1]["visits"]
     capsys.readouterr()
     main(["show", str(tmp_path / "run")])
