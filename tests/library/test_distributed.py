@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite import processes as launching
 from pmd_lite.api import load_corpus, train
 from pmd_lite.config import preset
@@ -31,7 +33,7 @@ from pmd_lite.training import distributed, gradients
 from pmd_lite.training.distributed import ALONE, Group, divided
 from pmd_lite.training.gradients import SummedGradients
 from pmd_lite.training.step import check_machine
-from tests.conftest import TINY, stopped_at
+from tests.conftest import SHORT, stopped_at
 from tests.ranks import (
     heard,
     rank_1_dies,
@@ -43,11 +45,12 @@ from tests.ranks import (
 )
 
 WORLD: dict[str, Any] = {
-    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1
+    "head": 40, "minimum": 10, "held": 4, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1,
+    "pairs": ["fra-eng", "deu-eng", "tur-eng"],
 }  # fmt: skip
 # A large eps: else Adam makes whole steps of rounding noise in gradients that are zero.
 WORDS: dict[str, Any] = {
-    **TINY, "accumulate": 5, "tokens": 60, "eps": 1e-3, "device": "cpu", "show": "off", "score": False,
+    **SHORT, "steps": 8, "accumulate": 5, "tokens": 60, "eps": 1e-3, "device": "cpu", "show": "off", "score": False,
 }  # fmt: skip
 
 pytestmark = [
@@ -65,6 +68,23 @@ def together(out: Path, processes: int, method: str = "auto-pmd", **more: Any) -
     return launch("toy", method, "toy", processes=processes, corpus_options=WORLD, out=out, **words)
 
 
+Whole = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """whole("bi-pmd", steps=4) -> the undisturbed run of one process, which no test changes; each is trained once."""
+    place, made = tmp_path_factory.mktemp("whole"), dict[str, Run]()
+
+    def trained(method: str = "auto-pmd", **more: Any) -> Run:
+        key = f"{method} {sorted(more.items())}"
+        if key not in made:
+            made[key] = alone(place / f"run{len(made)}", method, **more)
+        return made[key]
+
+    return trained
+
+
 def known(column: list[float | None]) -> dict[int, float]:
     """Without the pairs that were not drawn."""
     return {i: x for i, x in enumerate(column) if x is not None}
@@ -79,7 +99,11 @@ def same_run(a: Run, b: Run) -> None:
     one, two = a.dir.metrics(), b.dir.metrics()
     assert [(m["event"], m["step"], m["student"]) for m in one] == [(m["event"], m["step"], m["student"]) for m in two]
     for x, y in zip(one, two, strict=True):
-        assert x["alpha"] == pytest.approx(y["alpha"], abs=1e-12)
+        assert x.keys() == y.keys()
+        assert x.get("alpha") == pytest.approx(y.get("alpha"), abs=1e-12)
+        if "alpha" not in x:  # what a sampler decided, and from what
+            for name in x.keys() - {"event", "seconds"}:
+                assert x[name] == pytest.approx(y[name], rel=1e-3), name
         if x["event"] == "eval":
             assert x["dev_loss"] == pytest.approx(y["dev_loss"], rel=1e-4)
             assert known(x["train_kd"]) == pytest.approx(known(y["train_kd"]), rel=1e-3)
@@ -89,7 +113,9 @@ def same_run(a: Run, b: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
-def test_several_processes_make_the_run_of_one(tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_make_the_run_of_one(
+    tmp_path: Path, processes: int, whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -98,15 +124,16 @@ def test_several_processes_make_the_run_of_one(tmp_path: Path, processes: int, m
     assert not list((tmp_path / "temporary").iterdir()), "the launcher leaves nothing behind"
     assert run.dir.finished
     assert any(m["event"] == "search" for m in run.dir.metrics()), "the searches, too, are shared work"
-    same_run(alone(tmp_path / "one"), run)
+    same_run(whole(), run)
 
 
 @pytest.mark.slow
 def test_ctrl_c_reaches_every_process_and_the_update_in_hand_is_saved(tmp_path: Path) -> None:
     """Each gets the signal twice, as on a terminal: from it and from the launcher. All save; none shows a traceback."""
-    text = "train -c toy -m bi-pmd --processes 2 --steps 3000 --eval-every 20 --accumulate 2 --tokens 60 --show off"
+    text = "train -m bi-pmd --processes 2 --steps 3000 --eval-every 4 --accumulate 2 --tokens 60 --show off"
     small = "--d-model 8 --heads 2 --ffn 8 --device cpu"
-    words = [*text.split(), *small.split(), "--out", str(tmp_path / "r")]
+    corpus = write_corpus(load_corpus("toy", **WORLD), tmp_path / "corpus")
+    words = [*text.split(), *small.split(), "-c", str(corpus), "--out", str(tmp_path / "r")]
     child = subprocess.Popen([sys.executable, "-m", "pmd_lite", *words], stderr=subprocess.PIPE, text=True,
                              start_new_session=True)  # fmt: skip
     latest = tmp_path / "r" / "checkpoint" / "LATEST"
@@ -148,28 +175,29 @@ def test_a_signal_while_the_processes_start_ends_them_all(tmp_path: Path, monkey
 
 
 @pytest.mark.slow
-def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Path) -> None:
+def test_a_run_that_others_prepare_trains_each_student_in_a_process(tmp_path: Path, whole: Whole) -> None:
     """chi-IBR needs a tau=1 run first: one student, whose micro-batches two processes share."""
     words: dict[str, Any] = {"turns": "together", "samplers": ["chi-ibr", "tau=1"]}
     run = together(tmp_path / "two", 2, "bi-pmd", **words)
-    whole = alone(tmp_path / "one", "bi-pmd", **words)
-    same_run(whole, run)
-    same_run(*(Run(one.path / "auxiliary" / "plain") for one in (whole, run)))
+    one = whole("bi-pmd", **words)
+    same_run(one, run)
+    same_run(*(Run(each.path / "auxiliary" / "plain") for each in (one, run)))
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path, whole: Whole) -> None:
     """Begun by one, continued by four, with a sampler that learns from the losses of every micro-batch."""
-    method = "multiuat"
-    whole, out = alone(tmp_path / "whole", method), tmp_path / "parts"
+    method, out = "multiuat", tmp_path / "parts"
     with stopped_at(5):
         alone(out, method)
     assert not Run(out).dir.finished
-    same_run(whole, together(out, 4, method))
+    same_run(whole(method), together(out, 4, method))
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_named_and_costs_nothing_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_named_and_costs_nothing_saved(
+    tmp_path: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched, pytest.raises(UserError, match=r"process 1 of 2 ended:.*SIGKILL.*continues"):
         patched.setattr(launching, "one_rank", rank_1_dies)
         together(tmp_path / "run", 2)
@@ -178,7 +206,7 @@ def test_a_process_that_dies_is_named_and_costs_nothing_saved(tmp_path: Path, mo
     loaded = run.dir.load_checkpoint()
     assert loaded is not None
     assert loaded[1]["step"] == 4
-    same_run(alone(tmp_path / "whole"), alone(tmp_path / "run"))
+    same_run(whole(), alone(tmp_path / "run"))
 
 
 def batches(run: Run) -> tuple[int, int]:
@@ -187,7 +215,7 @@ def batches(run: Run) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The update is divided once, when the run begins; config.json holds the values, also for every resumed run."""
     words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
@@ -201,7 +229,7 @@ def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
     run = alone(tmp_path / "run", **words)  # the same request, by one process
     assert "2 x 60 tokens, not 1 x 120: as this run was begun" in capsys.readouterr().err
     assert batches(run) == (2, 60)
-    same_run(alone(tmp_path / "whole", accumulate=2, tokens=60), run)
+    same_run(whole(accumulate=2, tokens=60), run)
     assert batches(alone(tmp_path / "run", accumulate=2, tokens=60)) == (2, 60), "as its config.json has them"
     with pytest.raises(UserError, match=r"config.train.tokens differ"):
         alone(tmp_path / "run", accumulate=1, tokens=140)
@@ -209,23 +237,23 @@ def test_an_update_is_divided_among_more_processes_than_it_has_micro_batches(
 
 @pytest.mark.slow
 def test_a_run_begun_by_one_process_keeps_its_batches_and_leaves_others_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words: dict[str, Any] = {"accumulate": 1, "tokens": 120}
-    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    out = tmp_path / "parts"
     with stopped_at(5):
         alone(out, **words)
     monkeypatch.setattr(launching, "one_rank", heard)
     run = together(out, 2, **words)
     assert "note: 1 of 2 processes have no share of an update" in out.with_suffix(".err").read_text()
     assert (batches(run), run.dir.config["asked"]) == ((1, 120), None)
-    same_run(whole, run)
+    same_run(whole(**words), run)
 
 
 @pytest.mark.slow
 def test_processes_that_train_a_student_each_divide_only_what_comes_before(tmp_path: Path) -> None:
     """turns=together keeps its rule; chi-IBR's tau=1 run, which has no second student, is divided."""
-    words: dict[str, Any] = {"samplers": ["chi-ibr", "tau=1"], "turns": "together", "accumulate": 1, "steps": 40}
+    words: dict[str, Any] = {"samplers": ["chi-ibr", "tau=1"], "turns": "together", "accumulate": 1}
     run = together(tmp_path / "run", 2, "bi-pmd", **words)
     assert batches(run) == (1, 60)
     assert batches(Run(tmp_path / "run" / "auxiliary" / "plain")) == (2, 30)
@@ -293,27 +321,27 @@ def same_moments(a: Run, b: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto-pmd", "multiuat"])
-def test_each_process_trains_one_student(tmp_path: Path, method: str) -> None:
+def test_each_process_trains_one_student(tmp_path: Path, whole: Whole, method: str) -> None:
     """turns=together: with one micro-batch an update, which could not be shared; searches and samplers included."""
     words: dict[str, Any] = {"accumulate": 1, "tokens": 160, "turns": "together", "samplers": ["tau=1", "tau=5"]}
     if method == "multiuat":
         words["samplers"] = ["multiuat", "multiuat"]
         method = "bi-pmd"
     run = together(tmp_path / "two", 2, method, **words)
-    whole = alone(tmp_path / "one", method, **words)
-    same_run(whole, run)
-    same_moments(whole, run)
+    one = whole(method, **words)
+    same_run(one, run)
+    same_moments(one, run)
 
 
 @pytest.mark.slow
-def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path) -> None:
+def test_together_a_run_goes_on_with_one_process_for_each_student(tmp_path: Path, whole: Whole) -> None:
     words: dict[str, Any] = {"accumulate": 2, "turns": "together"}
-    whole, out = alone(tmp_path / "whole", **words), tmp_path / "parts"
+    out = tmp_path / "parts"
     with stopped_at(5):
         alone(out, **words)
     run = together(out, 2, **words)
-    same_run(whole, run)
-    same_moments(whole, run)
+    same_run(whole(**words), run)
+    same_moments(whole(**words), run)
 
 
 def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
@@ -328,22 +356,22 @@ def test_together_needs_a_process_for_each_student_or_one_for_all() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sent_as", ["fp32", "bf16"])
 def test_test_sets_are_shared_and_gradients_may_travel_in_bf16(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent_as: str
+    tmp_path: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch, sent_as: str
 ) -> None:
     monkeypatch.setattr(launching, "one_rank", tells_what_it_translates)
-    words: dict[str, Any] = {"score": True, "gradients": sent_as}
-    run, whole = together(tmp_path / "two", 2, "bi-pmd", **words), alone(tmp_path / "one", "bi-pmd", **words)
+    run = together(tmp_path / "two", 2, "bi-pmd", score=True, gradients=sent_as)
+    one = whole("bi-pmd", score=True)  # which sends nothing
     assert run.dir.config["config"]["train"]["gradients"] == sent_as
     shares = [(tmp_path / f"two.{rank}.translates").read_text(encoding="utf-8").split() for rank in (0, 1)]
     assert sorted(shares[0] + shares[1]) == sorted(2 * run.pairs), "each set of each student once"
     assert len(shares[0]) == len(shares[1])
     for file in (run.path / "translations").iterdir():
         assert len(file.read_bytes().split(b"\n")) == 1 + WORLD["held"]
-    assert run.scores.keys() == whole.scores.keys()
+    assert run.scores.keys() == one.scores.keys()
     if sent_as == "fp32":
-        same_run(whole, run)
+        same_run(one, run)
     else:
-        weights = [one.dir.load_weights(0, "latest")["embedding.weight"] for one in (whole, run)]
+        weights = [each.dir.load_weights(0, "latest")["embedding.weight"] for each in (one, run)]
         assert 1e-5 < float((weights[0] - weights[1]).abs().max()) < 0.05, "near, but more than the order of sums"
 
 

@@ -32,7 +32,7 @@ from pmd_lite.training.rundir import RunDir
 from tests.conftest import SHORT, MakeTrainer
 from tests.paper.test_resume import assert_same
 
-SETTINGS: dict[str, Any] = {**SHORT, "steps": 6, "eval_every": 2, "update_every": 2}
+SETTINGS: dict[str, Any] = {**SHORT, "steps": 4, "eval_every": 1, "update_every": 2, "tokens": 400}
 forks = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 
 
@@ -55,10 +55,15 @@ def fill(place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(three_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_pairs(three_pairs: Corpus) -> Corpus:
+    return three_pairs.only(list(three_pairs.pairs)[:2])
+
+
+@pytest.fixture(scope="module")
+def whole(two_pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    return train(three_pairs, "auto-pmd", preset("toy", **SETTINGS), out=out, show="off").path
+    return train(two_pairs, "auto-pmd", preset("toy", **SETTINGS), out=out, show="off").path
 
 
 PLACES: dict[str, tuple[Any, str]] = {
@@ -71,7 +76,7 @@ PLACES: dict[str, tuple[Any, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_full_disk_says_so_and_the_run_goes_on_when_there_is_room(
-    place: str, small_disk: Path, whole: Path, three_pairs: Corpus
+    place: str, small_disk: Path, whole: Path, two_pairs: Corpus
 ) -> None:
     """The kernel itself refuses; afterwards the same command ends in the bits of the undisturbed run."""
     (owner, name), out, calls = PLACES[place], small_disk / "run", itertools.count(1)
@@ -86,13 +91,13 @@ def test_a_full_disk_says_so_and_the_run_goes_on_when_there_is_room(
     words = {"out": out, "show": "off", "score": place in ("translations", "scores")}
     with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError) as stopped:
         patch.setattr(owner, name, on_a_full_disk)
-        train(three_pairs, "auto-pmd", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
+        train(two_pairs, "auto-pmd", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
     assert "No space left on device. Make room, then give the same command again" in str(stopped.value)
     assert str(out) in str(stopped.value)
     assert not list(out.rglob("*.tmp")), "half a file takes room from those who have none"
     assert RunDir(out).load_checkpoint() is not None
     (small_disk / "ballast").unlink()
-    train(three_pairs, "auto-pmd", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
+    train(two_pairs, "auto-pmd", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
     assert_same(whole, out)
     if words["score"]:
         for file in ("scores.json", "translations/test.model_2.deu-eng.txt"):
@@ -105,8 +110,8 @@ def test_any_refused_operation_is_explained_and_costs_nothing(
     number: int, make_short: MakeTrainer, tmp_path: Path
 ) -> None:
     """Every seventh file operation in turn is refused, also where no small disk can be made."""
-    settings, refused = {"steps": 4, "eval_every": 2, "update_every": 2}, 0
-    make_short("auto-pmd", path=tmp_path / "whole", **settings).run()
+    settings, refused = {"steps": 4, "eval_every": 2}, 0
+    make_short("bi-pmd", path=tmp_path / "whole", **settings).run()
     for moment in range(3, 40, 7):
         path, count = tmp_path / f"{moment}", itertools.count(1)
 
@@ -127,25 +132,23 @@ def test_any_refused_operation_is_explained_and_costs_nothing(
             ]:  # fmt: skip
                 patch.setattr(owner, name, refusing(getattr(owner, name)))
             try:
-                make_short("auto-pmd", path=path, **settings).run()
+                make_short("bi-pmd", path=path, **settings).run()
             except UserError as error:
                 assert os.strerror(number) in str(error)
                 refused += 1
-        make_short("auto-pmd", path=path, **settings).run()
+        make_short("bi-pmd", path=path, **settings).run()
         assert_same(tmp_path / "whole", path)
     assert refused >= 3, "only the flushing of a directory may fail unnoticed"
 
 
 @pytest.mark.slow
-def test_a_read_only_directory_says_so(
-    small_disk: Path, three_pairs: Corpus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_read_only_directory_says_so(small_disk: Path, two_pairs: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
     config = preset("toy", **SETTINGS)
-    run = train(three_pairs, "tau=1", preset("toy", **{**SETTINGS, "steps": 2}), out=small_disk / "r", show="off")
+    run = train(two_pairs, "tau=1", preset("toy", **{**SETTINGS, "steps": 2}), out=small_disk / "r", show="off")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in (small_disk / "r", small_disk / "new"):
         with pytest.raises(UserError, match=rf"{out}: Read-only file system\. Make the directory writable, or choose"):
-            train(three_pairs, "tau=1", config, out=out, show="off")
+            train(two_pairs, "tau=1", config, out=out, show="off")
     assert Run(run.path).scores == run.scores, "what is there can be read"
     assert main(["train", "--corpus", "toy", "--out", str(small_disk / "new")]) == 2
     said = capsys.readouterr().err
@@ -181,7 +184,7 @@ def test_what_is_no_fault_of_the_disk_passes() -> None:
         assert passed.value is error
 
 
-def test_places_where_no_directory_can_be(three_pairs: Corpus, tmp_path: Path) -> None:
+def test_places_where_no_directory_can_be(two_pairs: Corpus, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("thesis")
     for out, says in [
         (tmp_path / "file", "is a file; choose another out directory"),
@@ -189,7 +192,7 @@ def test_places_where_no_directory_can_be(three_pairs: Corpus, tmp_path: Path) -
         (tmp_path / ("x" * 300), "File name too long. Choose a shorter path"),
     ]:
         with pytest.raises(UserError, match=says):
-            train(three_pairs, "tau=1", preset("toy", **SHORT), out=out, show="off")
+            train(two_pairs, "tau=1", preset("toy", **SHORT), out=out, show="off")
     assert (tmp_path / "file").read_text() == "thesis"
 
 
@@ -201,7 +204,7 @@ def _hold(path: Path, ready: Any) -> None:
 
 
 @forks
-def test_the_lock_of_another_process_goes_when_it_is_killed(three_pairs: Corpus, tmp_path: Path) -> None:
+def test_the_lock_of_another_process_goes_when_it_is_killed(two_pairs: Corpus, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     holder = context.Process(target=_hold, args=(tmp_path / "r", ready))
@@ -209,11 +212,11 @@ def test_the_lock_of_another_process_goes_when_it_is_killed(three_pairs: Corpus,
     assert ready.wait(60)
     words = {"out": tmp_path / "r", "show": "off", "score": False}
     with pytest.raises(UserError, match="another process is training in this directory; wait for it, or choose"):
-        train(three_pairs, "tau=1", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
+        train(two_pairs, "tau=1", preset("toy", **SETTINGS), **words)  # type: ignore[arg-type]
     assert {p.name for p in (tmp_path / "r").iterdir()} == {".lock"}, "the second process has written nothing"
     holder.kill()
     holder.join()
-    assert train(three_pairs, "tau=1", preset("toy", **SETTINGS), **words).dir.finished  # type: ignore[arg-type]
+    assert train(two_pairs, "tau=1", preset("toy", **SETTINGS), **words).dir.finished  # type: ignore[arg-type]
 
 
 def test_a_file_system_without_locks_is_not_called_another_process(

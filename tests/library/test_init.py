@@ -13,6 +13,7 @@ import torch
 from pmd_lite.api import load_corpus, train
 from pmd_lite.cli import arguments
 from pmd_lite.comparing.compare import compare
+from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer
@@ -24,7 +25,11 @@ from pmd_lite.run import Run
 from tests.conftest import stopped_at
 from tests.marian_files import checkpoint
 
-WORLD: dict[str, Any] = {"head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3}
+WORLD: dict[str, Any] = {
+    "head": 40, "minimum": 10, "held": 2, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1,
+    "pairs": ["fra-eng", "deu-eng", "zho-eng"],
+}  # fmt: skip
+"""Fewer sentences of the three pairs, for processes that load their corpus by name."""
 QUICK: dict[str, Any] = {"steps": 4, "tokens": 300, "eval_every": 2, "lr": 1e-9, "beam": 1, "max_len": 80}
 
 
@@ -78,16 +83,15 @@ def test_another_start_is_another_run(imported: Imported, corpus: Corpus, one_ta
 
 
 @pytest.mark.slow
-def test_every_process_starts_from_it(forked: None, tmp_path: Path) -> None:
+def test_every_process_starts_from_it(forked: None, imported: Imported, tmp_path: Path) -> None:
     """Equal up to rounding; two kinds of process cannot agree better, since threads, libraries and addresses differ.
 
     Hence the large eps. The gradient of a key bias is nothing but rounding (softmax does not see it), and Adam with a
     small eps would turn it into whole steps, in another direction wherever a product is rounded differently.
     """
     corpus = load_corpus("toy", **WORLD)
-    found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
     config = preset("toy", **{**QUICK, "accumulate": 2, "lr": 1e-3, "eps": 1e-3})
-    words: dict[str, Any] = {"init": found.path, "show": "off", "score": False}
+    words: dict[str, Any] = {"init": imported.path, "show": "off", "score": False}
     two = launch("toy", "bi-pmd", config, processes=2, corpus_options=WORLD, out=tmp_path / "two", **words)
     one = train(corpus, "bi-pmd", config, out=tmp_path / "one", **words)
     for student in (0, 1):
@@ -106,12 +110,16 @@ def test_an_estimate_is_of_the_imported_network(imported: Imported, corpus: Corp
 
 
 @pytest.mark.slow
-def test_a_comparison_starts_all_its_runs_from_it(forked: None, tmp_path: Path) -> None:
+def test_a_comparison_starts_all_its_runs_from_it(
+    forked: None, imported: Imported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("plot_frontier", "plot_probabilities", "plot_costs"):  # to draw takes longer than the runs
+        monkeypatch.setattr(Comparison, name, lambda self: None)
     corpus = load_corpus("toy", **WORLD)
-    found = import_marian(checkpoint(tmp_path / "opus", corpus), tmp_path / "start", corpus.pairs)
-    words: dict[str, Any] = {"out": tmp_path / "out", "init": found.path, "show": False, "corpus_options": WORLD}
-    compare("toy", ["tau=1", "chi-ibr"], [1], "toy", workers=1, **words, **{**QUICK, "steps": 40, "eval_every": 40})
-    start, runs = found.model().state_dict(), sorted((tmp_path / "out" / "runs").iterdir())
+    words: dict[str, Any] = {"out": tmp_path / "out", "init": imported.path, "show": False, "corpus_options": WORLD}
+    settings = {**QUICK, "steps": 12, "eval_every": 12, "max_len": 50}
+    compare("toy", ["tau=1", "chi-ibr"], [1], "toy", workers=1, **words, **settings)
+    start, runs = imported.model().state_dict(), sorted((tmp_path / "out" / "runs").iterdir())
     assert len(runs) == 2
     for run in map(Run, runs):
         assert run.scores
@@ -120,7 +128,7 @@ def test_a_comparison_starts_all_its_runs_from_it(forked: None, tmp_path: Path) 
     with pytest.raises(UserError, match="d_model: the checkpoint of init"):
         compare("toy", ["tau=1 d_model=32"], [1], "toy", **words)
     with pytest.raises(UserError, match="d_model, heads: the checkpoint of init"):
-        train(corpus, "tau=1", "toy", out=tmp_path / "run", init=found.path, heads=2, d_model=16)
+        train(corpus, "tau=1", "toy", out=tmp_path / "run", init=imported.path, heads=2, d_model=16)
 
 
 def test_runs_that_a_method_needs_start_from_it_too(imported: Imported, corpus: Corpus, tmp_path: Path) -> None:

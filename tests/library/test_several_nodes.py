@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pmd_corpora.writing import write_corpus
 from pmd_lite.cli import arguments
+from pmd_lite.data.corpus import Corpus
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "docs" / "several_nodes.sbatch"
@@ -65,7 +67,7 @@ def test_the_script_is_sound_for_bash_and_its_directives_come_first() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="SLURM runs on Linux")
-def test_a_job_whose_time_ends_saves_and_queues_itself_again(tmp_path: Path) -> None:
+def test_a_job_whose_time_ends_saves_and_queues_itself_again(three_pairs: Corpus, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     python = f'#!/bin/bash\nexec {shlex.quote(sys.executable)} "$@"\n'
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("python", python)):
@@ -76,11 +78,13 @@ def test_a_job_whose_time_ends_saves_and_queues_itself_again(tmp_path: Path) -> 
     job = {"SLURM_JOB_ID": "71", "SLURM_JOB_NODELIST": "one", "SLURM_NTASKS": "2", "GLOO_SOCKET_IFNAME": "lo",
            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CALLS": str(tmp_path / "calls"),
            "WARN_AT": str(latest)}  # fmt: skip
-    text = "-c toy -m bi-pmd --steps 3000 --eval-every 20 --accumulate 2 --tokens 60 --show off --d-model 8 --heads 2"
-    done = subprocess.run(["bash", SCRIPT, *text.split(), "--ffn", "8", "--device", "cpu", "--out", out], timeout=240,
-                          env={**os.environ, **job}, capture_output=True, text=True, cwd=tmp_path)  # fmt: skip
+    corpus = write_corpus(three_pairs, tmp_path / "corpus")
+    text = "-m bi-pmd --steps 3000 --eval-every 4 --accumulate 2 --tokens 60 --show off --d-model 8 --heads 2 --ffn 8"
+    words = [*text.split(), "--device", "cpu", "-c", corpus, "--out", out]
+    done = subprocess.run(["bash", SCRIPT, *words], timeout=240, env={**os.environ, **job}, capture_output=True,
+                          text=True, cwd=tmp_path)  # fmt: skip
     assert done.returncode == 138, done.stderr
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "requeue 71\n"
     assert "Traceback" not in done.stderr
     assert "Give the same command again to continue" in done.stderr
-    assert latest.read_text(encoding="utf-8") > "step-00000020"
+    assert latest.read_text(encoding="utf-8") > "step-00000004"

@@ -28,14 +28,19 @@ from pmd_lite.config import preset
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokens import EncodedCorpus
 from pmd_lite.errors import Interrupted, UserError
+from pmd_lite.processes import one_rank
 from pmd_lite.training import rundir as rundir_module
 from pmd_lite.training import weights as weights_module
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
 from pmd_lite.training.trainer import ASKING, Trainer
-from tests.conftest import SHORT, TINY, MakeTrainer, stopped_at, trainers
+from tests.conftest import SHORT, MakeTrainer, stopped_at, trainers
 
-SETTINGS = {**TINY, "steps": 24, "eval_every": 3, "update_every": 4, "accumulate": 2}
+WORLD: dict[str, Any] = {
+    "head": 60, "minimum": 10, "held": 6, "nouns": 10, "verbs": 4, "adjectives": 3, "homonyms": 1, "false_friends": 1,
+    "pairs": ["fra-eng", "deu-eng", "zho-eng"],
+}  # fmt: skip
+SETTINGS = {**SHORT, "steps": 12, "eval_every": 2, "update_every": 4, "accumulate": 2}
 
 
 def outcome(path: Path) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def crashes_kept(path: Path, into: Path) -> Iterator[list[Path]]:
 @pytest.mark.slow
 def test_a_crash_before_any_file_operation_loses_nothing(make_short: MakeTrainer, tmp_path: Path) -> None:
     """Every file operation of a run in turn is the last that did not happen; after resuming, the bits are the same."""
-    settings = {"steps": 4, "eval_every": 2, "update_every": 2}
+    settings = {"steps": 2, "eval_every": 1, "update_every": 1, "tokens": 400}
     whole = tmp_path / "whole"
     with crashes_kept(whole, tmp_path / "crashes") as crashes:
         make_short("auto-pmd", path=whole, **settings).run()
@@ -113,33 +118,33 @@ def test_what_a_kill_left_beside_a_checkpoint_is_removed_by_the_next_save(
     assert not half.exists()
 
 
-def _train_in_child(path: str) -> None:
-    from pmd_corpora.toy import toy_corpus
-
-    torch.set_num_threads(1)
-    corpus = toy_corpus(
-        "toy", head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1
-    )
-    train(corpus, "auto-pmd", preset("toy", **SETTINGS), out=path, show="off", score=False)
-
-
 @pytest.mark.slow
 def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
     """SIGKILL at any time; resume; in the end weights, state and metrics equal those of an undisturbed run."""
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
         context.set_forkserver_preload(["pmd_lite.api"])
+
+    def begun(target: Any, *args: Any) -> Any:
+        child = context.Process(target=target, args=args)
+        child.start()
+        return child
+
+    def training(out: Path) -> Any:  # no function of this module: to import it would take longer than the training
+        job = {"corpus": "toy", "method": "auto-pmd", "preset_name": preset("toy", **SETTINGS), "out": out,
+               "show": "off", "score": False}  # fmt: skip
+        return begun(one_rank, job, WORLD, 1)
+
     whole, broken = tmp_path / "whole", tmp_path / "broken"
+    begun(int).join()  # the fork server has imported what a child needs
     started = time.perf_counter()
-    first = context.Process(target=_train_in_child, args=(str(whole),))
-    first.start()
+    first = training(whole)
     first.join()
     duration = time.perf_counter() - started
     assert first.exitcode == 0
     chance, kills = random.Random(7), 0
     while kills < 20:
-        child = context.Process(target=_train_in_child, args=(str(broken),))
-        child.start()
+        child = training(broken)
         child.join(timeout=chance.uniform(0.02, 0.25) * duration)
         if child.exitcode == 0:  # finished between two kills: begin a new run to kill
             assert_same(whole, broken)
@@ -148,8 +153,7 @@ def test_kill_9_at_20_random_instants(tmp_path: Path) -> None:
         child.kill()
         child.join()
         kills += 1
-    last = context.Process(target=_train_in_child, args=(str(broken),))
-    last.start()
+    last = training(broken)
     last.join()
     assert last.exitcode == 0
     assert_same(whole, broken)
@@ -161,6 +165,7 @@ def test_released_fidelity_resumes_to_the_same_bits(
     make_short: MakeTrainer, tmp_path: Path, overrides: dict[str, Any]
 ) -> None:
     """The teacher's dropout, too, is a function of seed and step, not of what ran before."""
+    overrides = {**overrides, "steps": 6, "eval_every": 3, "update_every": 2}  # a search before the crash, one after
     whole = tmp_path / "whole"
     with crashes_kept(whole, tmp_path / "crashes") as crashes:
         make_short("auto-pmd", path=whole, **overrides).run()
@@ -185,20 +190,21 @@ def test_patience_survives_a_resume(make_trainer: MakeTrainer, tmp_path: Path) -
 @pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(make_short: MakeTrainer, tmp_path: Path) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    make_short("auto-pmd", path=whole).run()
-    trainer = make_short("auto-pmd", path=stopped)
+    settings = {"steps": 6, "eval_every": 2, "update_every": 2}
+    make_short("auto-pmd", path=whole, **settings).run()
+    trainer = make_short("auto-pmd", path=stopped, **settings)
     real, handler = trainer.update, signal.getsignal(signal.SIGINT)
 
     def update_then_interrupt(student: Any) -> int:
-        if trainer.clock.step == 5 and student.index == 0:
+        if trainer.clock.step == 3 and student.index == 0:
             signal.raise_signal(signal.SIGINT)
         return real(student)
 
     trainer.update = update_then_interrupt  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match=r"stopped at step 5 of 12.*to continue"):
+    with pytest.raises(Interrupted, match=r"stopped at step 3 of 6.*to continue"):
         trainer.run()
     assert signal.getsignal(signal.SIGINT) is handler
-    resumed = make_short("auto-pmd", path=stopped)
+    resumed = make_short("auto-pmd", path=stopped, **settings)
     resumed.run()
     assert_same(whole, stopped)
 
@@ -232,7 +238,8 @@ def test_a_signal_saves_and_the_exit_status_names_it(
     monkeypatch.setattr("pmd_lite.api.load_corpus", lambda *args, **words: three_pairs)
     words = [f"--{'tokenizer.' if key == 'vocab_size' else ''}{key.replace('_', '-')}={value}"
              for key, value in SHORT.items()]  # fmt: skip
-    words = ["train", "-m", "tau=1", "--show", "off", "--device", "cpu", f"--out={tmp_path / 'r'}", *words]
+    command = "train -m tau=1 --no-score --show off --device cpu --out"
+    words = [*command.split(), str(tmp_path / "r"), *words]
     assert main(words) == status
     assert "stopped at step 7 of 12" in capsys.readouterr().err
     assert [signal.getsignal(one) for one in ASKING] == handlers
@@ -271,39 +278,39 @@ def test_training_works_outside_the_main_thread(make_trainer: MakeTrainer) -> No
 
 
 @pytest.mark.slow
-def test_finished_runs_are_returned_not_overwritten(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    config = preset("toy", **TINY)
-    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
+def test_finished_runs_are_returned_not_overwritten(three_pairs: Corpus, tmp_path: Path) -> None:
+    config = preset("toy", **SHORT)
+    train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", score=False)
     before = {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()}
-    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)
+    train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", score=False)
     assert {p: p.read_bytes() for p in (tmp_path / "r").rglob("*") if p.is_file()} == before
     with pytest.raises(UserError, match="holds a run already"):
-        train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
+        train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", resume="never")
     with pytest.raises(UserError, match=r"holds another run: config\.optim\.lr differ"):
-        train(tiny_corpus, "tau=1", preset("toy", **{**TINY, "lr": 1e-4}), out=tmp_path / "r", show="off")
+        train(three_pairs, "tau=1", preset("toy", **{**SHORT, "lr": 1e-4}), out=tmp_path / "r", show="off")
     about = tmp_path / "r" / "config.json"  # as if a GPU had trained it
     text = about.read_text(encoding="utf-8").replace('"precision": "fp32"', '"precision": "fp16"')
     about.write_text(text, encoding="utf-8")
     about.write_text(about.read_text(encoding="utf-8").replace('"device": "auto"', '"device": "mps"'), encoding="utf-8")
-    elsewhere = preset("toy", **{**TINY, "precision": "fp16", "device": "mps"})
-    run = train(tiny_corpus, "tau=1", elsewhere, out=tmp_path / "r", show="off", score=False)
+    elsewhere = preset("toy", **{**SHORT, "precision": "fp16", "device": "mps"})
+    run = train(three_pairs, "tau=1", elsewhere, out=tmp_path / "r", show="off", score=False)
     assert run.dir.finished
     assert run.translate(["a"], run.pairs[0])
     (tmp_path / "begun").mkdir()
     for left in (".lock", "config.json.tmp"):
         (tmp_path / "begun" / left).write_text("{")
-    assert train(tiny_corpus, "tau=1", config, out=tmp_path / "begun", show="off", score=False).dir.finished
+    assert train(three_pairs, "tau=1", config, out=tmp_path / "begun", show="off", score=False).dir.finished
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="not empty and does not hold a run"):
-        train(tiny_corpus, "tau=1", config, out=tmp_path / "full", show="off")
+        train(three_pairs, "tau=1", config, out=tmp_path / "full", show="off")
 
 
-def test_two_processes_do_not_train_in_one_directory(tiny_corpus: Corpus, tmp_path: Path) -> None:
-    config = preset("toy", **TINY)
+def test_two_processes_do_not_train_in_one_directory(three_pairs: Corpus, tmp_path: Path) -> None:
+    config = preset("toy", **SHORT)
     with RunDir(tmp_path / "r").locked(), pytest.raises(UserError, match="another process is training"):
-        train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off")
-    train(tiny_corpus, "tau=1", config, out=tmp_path / "r", show="off", score=False)  # free again
+        train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off")
+    train(three_pairs, "tau=1", config, out=tmp_path / "r", show="off", score=False)  # free again
     assert RunDir(tmp_path / "r").finished
 
 
@@ -367,14 +374,14 @@ def test_weights_of_another_shape_are_refused(make_short: MakeTrainer, finished:
 
 
 @pytest.mark.slow
-def test_the_same_texts_may_have_moved_and_be_described_in_other_words(tiny_corpus: Corpus, tmp_path: Path) -> None:
+def test_the_same_texts_may_have_moved_and_be_described_in_other_words(three_pairs: Corpus, tmp_path: Path) -> None:
     """The texts of a corpus identify it (`fingerprint`); its place and its stated source may change."""
-    words: dict[str, Any] = {**TINY, "show": "off", "score": False, "device": "cpu"}
-    whole = train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "whole", **words)
+    words: dict[str, Any] = {**SHORT, "show": "off", "score": False, "device": "cpu"}
+    whole = train(three_pairs, "bi-pmd", "toy", out=tmp_path / "whole", **words)
     with stopped_at(7):
-        train(tiny_corpus, "bi-pmd", "toy", out=tmp_path / "parts", **words)
-    elsewhere = dataclasses.replace(tiny_corpus, path=tmp_path / "elsewhere", source="the same, said differently")
+        train(three_pairs, "bi-pmd", "toy", out=tmp_path / "parts", **words)
+    elsewhere = dataclasses.replace(three_pairs, path=tmp_path / "elsewhere", source="the same, said differently")
     train(elsewhere, "bi-pmd", "toy", out=tmp_path / "parts", **words)
     assert_same(whole.path, tmp_path / "parts")
     with pytest.raises(UserError, match=r"corpus.fingerprint, corpus.pairs"):
-        train(tiny_corpus.only(tiny_corpus.pairs[:3]), "bi-pmd", "toy", out=tmp_path / "parts", **words)
+        train(three_pairs.only(three_pairs.pairs[:2]), "bi-pmd", "toy", out=tmp_path / "parts", **words)
