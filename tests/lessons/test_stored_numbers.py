@@ -84,6 +84,7 @@ def price(label: str) -> str:
 
 
 LONG = "tau=2 steps=12000 patience=12"
+LONG_BI = "bi-pmd start=0.09 steps=12000 patience=12"
 SINGLES, DISTILLED = "ensemble tau=1 + tau=5", "ensemble-distill samplers=tau=2"
 NEAR = ("multidds-s", "cooldown", "multiuat")
 AUTO, BI = "auto-pmd model_1 (tau=1)", "bi-pmd model_1 (tau=1)"
@@ -174,8 +175,14 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
     assert [apart(LONG, SINGLES, g)[1] for g in (0, 1)] == ["", ""]
     for mended in ("auto-pmd alpha_clip=0.4", "auto-pmd decide_by=accuracy"):
         assert {apart(f"{mended}: model_{i}", f"auto-pmd: model_{i}", g)[1] for i in (1, 2) for g in (0, 1)} == {""}
-    for student in (label for label in study().systems if ": model_" in label and not label.startswith("ensemble ")):
-        assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
+    students = [label for label in study().systems if ": model_" in label and not label.startswith("ensemble ")]
+    for student in students:
+        if student.startswith(LONG_BI):
+            assert [apart(student, LONG, g)[1] for g in (0, 1)] == ["▲", ""]
+            assert [apart(student, SINGLES, g)[1] for g in (0, 1)] == ["▲", ""]
+            assert [apart(student, base, g)[1] for base in ("tau=1", "tau=5") for g in (0, 1)] == ["▲"] * 4
+        else:
+            assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
 
 
 def test_lesson_00s_world_in_the_results() -> None:
