@@ -12,15 +12,13 @@ the end all files must be those of an undisturbed command, but for times.
     INT, TERM, HUP, USR1     while it trains, a run saves and ends with 128 + the number; before and after, the signal
                              ends it as it ends any program. With two processes it reaches the launcher, or all of them
 
-Processes are forked from one that has loaded everything and has parsed the words of the command, so a signal takes a
-second or two. No figures are drawn. Only on Linux.
+Processes are forked from one that has loaded everything, so a signal takes a second or two. No figures; only on Linux.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import random
@@ -37,15 +35,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 
 import pmd_lite as pmd
-import pmd_lite.comparing.compare
 import pmd_lite.figures.style
 from pmd_corpora.writing import write_corpus
 from pmd_lite import processes
 from pmd_lite.cli import commands
-from pmd_lite.cli.arguments import TrainArguments
 from pmd_lite.cli.arguments import main as command
 from pmd_lite.comparing.comparison import Comparison
 from pmd_lite.data.tokenizer import Tokenizer
@@ -101,24 +96,6 @@ def words_of(row: str, corpus: Path, out: Path) -> list[str]:
 # ---- one command in a process of its own
 
 
-def parsed(words: list[str]) -> Callable[[], object]:
-    """What the command line calls for these words. To parse them takes a third of the time of a small command."""
-    heard: list[Callable[[], object]] = []
-    owner, name = (commands, "compare") if words[0] == "compare" else (TrainArguments, "run")
-    real = getattr(owner, name)
-
-    @functools.wraps(real)
-    def noted(*given: Any, **named: Any) -> None:
-        heard.append(functools.partial(real, *given, **named))
-
-    setattr(owner, name, noted)
-    try:
-        command(words)
-    finally:
-        setattr(owner, name, real)
-    return heard[0]
-
-
 def marking(real: Callable[..., Any], number: int, phase: Any) -> Callable[..., Any]:
     """The same function, which also writes its number into shared memory while it runs."""
 
@@ -132,8 +109,8 @@ def marking(real: Callable[..., Any], number: int, phase: Any) -> Callable[..., 
     return marked
 
 
-def forked(words: list[str], work: Callable[[], object], said: Path, phase: Any) -> int:
-    """Begin a command, whose parsed words are `work`, in a new session; returns its process id when it has begun."""
+def forked(words: list[str], said: Path, phase: Any) -> int:
+    """Begin a command in a new session; returns its process id as soon as the command has begun."""
     phase.value = -1
     if pid := os.fork():
         while phase.value < 0:
@@ -150,7 +127,6 @@ def forked(words: list[str], work: Callable[[], object], said: Path, phase: Any)
         for owner, name, meaning in MARKED:
             setattr(owner, name, marking(getattr(owner, name), PHASES.index(meaning), phase))
         _quick()
-        setattr(tyro.extras, "subcommand_cli_from_dict", lambda *_, **__: work())  # noqa: B010
         phase.value = 0
         status = command(words)
         sys.stdout.flush()
@@ -248,7 +224,6 @@ class Row:
         self.name, self.chance, self.signals = name, chance, signals
         self.out, self.said = folder / "out", folder / "said.txt"
         self.words = words_of(name, corpus, self.out)
-        self.work = parsed(self.words)
         self.phase = get_context("fork").Value("i", 0, lock=False)
         self.sent: Counter[str] = Counter()
         self.phases: Counter[str] = Counter()
@@ -256,7 +231,7 @@ class Row:
         self.wrong: list[str] = []
         folder.mkdir()
         began = time.perf_counter()
-        self.finish(forked(self.words, self.work, self.said, self.phase), [])
+        self.finish(forked(self.words, self.said, self.phase), [])
         self.length = time.perf_counter() - began
         self.whole = left(self.out)
         shutil.rmtree(self.out)
@@ -269,7 +244,7 @@ class Row:
             chain: list[str] = []
             before = len(self.wrong)
             while True:
-                pid = forked(self.words, self.work, self.said, self.phase)
+                pid = forked(self.words, self.said, self.phase)
                 if not waiting:
                     self.finish(pid, chain)
                     break

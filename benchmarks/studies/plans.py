@@ -90,6 +90,7 @@ STUDIES: dict[str, Study] = {
             # Until dev loss no longer falls; distillation begins after 1,080 updates, as in the shorter run.
             "tau=2 steps=12000 patience=12",
             "bi-pmd start=0.09 steps=12000 patience=12",
+            "tau=2 dropout=0.3 steps=12000 patience=12",
             "auto-pmd alpha_max=0.47",
             "auto-pmd decide_by=accuracy",
             "auto-pmd decide_by=chrf",
