@@ -156,6 +156,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.found if name == tag]
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_and_can_be_read_aloud(by_hand: Corpus, tmp_path: Path) -> None:
     path = datasheet.write_datasheet(by_hand, tmp_path / "deep" / "datasheet.html")
     text = path.read_text(encoding="utf-8")
@@ -187,6 +188,7 @@ def test_the_same_corpus_gives_the_same_bytes(by_hand: Corpus, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
 
+@pytest.mark.slow
 def test_show_prints_all_and_writes_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turned = {split: [(trg, src) for src, trg in text] for split, text in CHINESE.items()}
     place = write_corpus(corpus(fr_en=FRENCH, zh_en=turned), tmp_path / "corpus")
@@ -201,6 +203,7 @@ def test_show_prints_all_and_writes_on_request(tmp_path: Path, capsys: pytest.Ca
     Page((tmp_path / "sheet.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_is_a_user_error(
     by_hand: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,7 @@ def test_held_out_english_is_shared_and_never_trained_on(default: Texts) -> None
         assert not foreign & {f for f, _ in splits["train"]}
 
 
+@pytest.mark.slow
 def test_held_out_meanings_are_never_trained_on() -> None:
     """As above on the meanings themselves, recovered from the foreign side: "the fish" may be one or many."""
     texts, languages = toy_texts(PLAIN, 5), toy_languages(PLAIN, 5)
@@ -304,6 +305,7 @@ def test_round_trip(code: str) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(), cast=st.sampled_from(["six", 2, 5, 9]), nouns=st.sampled_from([8, 56, 259]))
+@pytest.mark.slow
 def test_without_homonyms_every_sentence_has_one_reading(seed: int, cast: int, nouns: int) -> None:
     # Of eight nouns, close relatives may have none to lend.
     world = ToyWorld(cast=cast, nouns=nouns, verbs=64, adjectives=40, homonyms=0, false_friends=4 if nouns > 8 else 0)
@@ -456,6 +458,7 @@ def test_noise_in_one_to_many_falls_on_the_foreign_side() -> None:
     assert all(" " not in f for _, f in noisy["eng-zho"]["train"])
 
 
+@pytest.mark.slow
 def test_noise_never_makes_a_held_out_sentence() -> None:
     """A tiny lexicon of which a third is replaced would meet held-out English by chance."""
     world = ToyWorld(nouns=2, verbs=1, adjectives=1, homonyms=0, false_friends=0, held=1000, head=3000, noise=0.3)

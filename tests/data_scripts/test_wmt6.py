@@ -340,6 +340,7 @@ def test_work_of_another_revision_is_not_mixed_in(tmp_path: Path) -> None:
             build(tmp_path / "d", url, revisions={"wmt99": "main"})
 
 
+@pytest.mark.slow
 def test_full_disk_is_said_in_one_line_and_the_run_goes_on(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +428,7 @@ def test_normalised_text_is_one_sound_line_and_stays_as_it_is(text: str) -> None
     assert line == normalise(line, "fr") and len(line.splitlines()) <= 1 and "\t" not in line and line == line.strip()
 
 
+@pytest.mark.slow
 def test_unsound_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     """Null, blank, swapped, repeated and badly encoded rows among the Romanian ones; CRLF and tabs do no harm."""
     good = [row("ro", n) for n in range(20)]
@@ -529,6 +531,7 @@ def test_bad_shard_is_named(tmp_path: Path, page: Page, message: str) -> None:
     assert "\n" not in str(caught.value) and not isinstance(caught.value, Offline)
 
 
+@pytest.mark.slow
 def test_connection_that_breaks_off_is_tried_again(built: Path, tmp_path: Path) -> None:
     with hub(french(Page(GOOD, cut=20, cuts=1))) as url:
         assert tree(build(tmp_path / "out", url)) == tree(built)
@@ -607,6 +610,7 @@ def test_missing_package_is_named_with_its_requirements(tmp_path: Path, monkeypa
 # --- command line -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_command_line_builds_with_the_endpoint_of_the_environment(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_the_exercise_packs_into_as_few_batches_as_the_library(seed: int) -> Non
     assert all(max(batch) * len(batch) <= 90 for batch in batches)
 
 
+@pytest.mark.slow
 def test_the_scale_widget_redraws() -> None:
     widget = size_scale({"big": {"fr-en": 3_000_000, "tr-en": 5_000}, "small": {"kor-eng": 205_640, "bos-eng": 5_664}})
     _, corpus, scale, picture = widget.children

@@ -97,6 +97,7 @@ def test_every_mistake_is_named_as_what_it_is(exercise: Exercise, number: int) -
     assert len(exercise.mistakes) >= 4
 
 
+@pytest.mark.slow
 def test_a_changed_input_and_a_wrong_shape_are_named() -> None:
     def in_place(hyp: Any, ref: Any, n: Any) -> Any:
         found = matches(hyp, ref, n)

@@ -181,6 +181,7 @@ def finished(tiny_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> R
     return pmd.train(tiny_corpus, "auto-pmd", "toy", out=out, show="off", score=False, **TINY)
 
 
+@pytest.mark.slow
 def test_a_reopened_run_stands_where_it_ended(finished: Run, tiny_corpus: Corpus) -> None:
     files = {path: path.read_bytes() for path in finished.path.rglob("*") if path.is_file()}
     trainer = reopen(finished, tiny_corpus)

@@ -192,6 +192,7 @@ def _told(run: pmd.Run) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in run.dir.metrics()]
 
 
+@pytest.mark.slow
 def test_a_frozen_model_teaches(registered: None, tiny_corpus: Corpus, tmp_path: Path) -> None:
     first = pmd.train(tiny_corpus, "tau=1", out=tmp_path / "first", show="off", score=False, **TINY)
     _OneTeacher.teacher = first.model()

@@ -49,6 +49,7 @@ def test_the_course_holds_the_lessons_with_points(tmp_path: Path) -> None:
         make_course(tmp_path, ["00"])
 
 
+@pytest.mark.slow
 def test_the_instructor_page_has_every_lesson_with_its_exercises_and_points() -> None:
     page = (LESSONS.parent / "docs" / "instructor.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d\d) [^|]+\|[^|]+\| (\d+)[^|]*\| (\d+) \|", page, re.MULTILINE)

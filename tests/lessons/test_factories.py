@@ -129,6 +129,7 @@ def test_the_stored_study_compares_with_every_rival(stored: Path) -> None:
         Conditions.load(stored.parent / "none.json")
 
 
+@pytest.mark.slow
 def test_a_finished_study_trains_nothing(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

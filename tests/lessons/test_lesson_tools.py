@@ -127,6 +127,7 @@ def test_unpaired_markers_are_refused(text: str) -> None:
         builder.without_solution(text, "x.py")
 
 
+@pytest.mark.slow
 def test_both_versions_come_from_one_source(built: Path) -> None:
     paths = ("00_tiny.ipynb", "solutions/00_tiny.ipynb")
     learner, solved = (nbformat.read(built / path, as_version=4) for path in paths)

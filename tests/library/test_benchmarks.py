@@ -82,6 +82,7 @@ def test_the_textbook_model_is_ours_in_other_words() -> None:
     same_loss(peer, ours)
 
 
+@pytest.mark.slow
 def test_marian_has_the_same_loss_at_the_same_weights() -> None:
     pytest.importorskip("transformers")
     peer = marian("tiny", VOCAB)

@@ -76,6 +76,7 @@ COUNTS = st.lists(st.dictionaries(st.integers(0, 30), st.integers(1, 5), min_siz
 
 @given(COUNTS, st.integers(1, 5), st.randoms(use_true_random=False))
 @settings(deadline=None)
+@pytest.mark.slow
 def test_similarity_is_symmetric_one_with_oneself_and_follows_a_permutation(
     counts: list[dict[int, int]], top_k: int, random: Any
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_look_is_due_every_interval_and_when_the_waiting_ends(every: int, expe
 
 @given(st.permutations(range(4)), st.lists(st.floats(0.1, 3), min_size=4, max_size=4), st.sampled_from(["max", "avg"]))
 @settings(deadline=None)
+@pytest.mark.slow
 def test_permuting_the_pairs_permutes_the_probabilities(order: list[int], losses: list[float], rule: str) -> None:
     config = SamplingConfig(ccl_rule=rule, ccl_threshold=0.5)  # type: ignore[arg-type]
     bilingual = f64([0.1, 0.2, 0.3, 0.4])

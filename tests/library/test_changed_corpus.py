@@ -74,11 +74,13 @@ def test_a_change_during_a_run_is_said_and_its_scores_are_those_of_the_text_it_r
         assert (run.path / file).read_bytes() == (undisturbed.path / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_undisturbed_run_says_nothing(directory: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     train(load_corpus(directory), "tau=1", preset("toy", **SETTINGS), out=tmp_path / "r", show="off")
     assert not [warning for warning in recwarn if "has changed" in str(warning.message)]
 
 
+@pytest.mark.slow
 def test_a_run_does_not_continue_on_a_changed_corpus(directory: Path, tmp_path: Path) -> None:
     config, out = preset("toy", **SETTINGS), tmp_path / "r"
     (directory / "corpus.json").unlink()

@@ -197,6 +197,7 @@ def test_unit_and_origin_of_the_values_do_not_matter(
 
 @given(problems(), RADII, FLOORS, st.randoms(use_true_random=False))
 @settings(deadline=None)
+@pytest.mark.slow
 def test_permuting_the_pairs_permutes_the_answer(
     problem: tuple[Tensor, Tensor], radius: float, floor: float, random: Any
 ) -> None:

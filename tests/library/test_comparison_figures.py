@@ -100,6 +100,7 @@ def test_bars_are_one_sample_standard_deviation_and_need_two_seeds() -> None:
     assert not fig.axes[0].containers and not any("deviation" in text for text in key(fig))
 
 
+@pytest.mark.slow
 def test_steps_enclose_what_the_means_dominate_and_the_baseline_is_crossed() -> None:
     (first,) = plane().axes
     found, ends = lines(first), (first.get_xlim()[0], first.get_ylim()[0])

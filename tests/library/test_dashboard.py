@@ -128,12 +128,14 @@ def test_half_a_last_line_is_passed_over(tail: bytes, make_run: MakeRun) -> None
     assert standing(Run(torn)) == standing(Run(whole)) and dashboard(torn).alt_text == dashboard(whole).alt_text
 
 
+@pytest.mark.slow
 def test_a_line_of_one_student_may_be_there_before_the_others(make_run: MakeRun) -> None:
     fig = dashboard(make_run("auto-pmd", [*both(10, 20), line(30, 0)]))
     assert [len(ax.lines[0].get_xdata()) for ax in fig.axes[:2]] == [3, 2]
     assert len(dashboard(make_run("auto-pmd", [line(10, 0)])).axes) == 7
 
 
+@pytest.mark.slow
 def test_other_events_and_stretches_without_time_do_no_harm(make_run: MakeRun) -> None:
     search = {"event": "search", "step": 10, "student": 0}
     path = make_run("auto-pmd", [search, *both(10), search, *both(20, seconds=2.0)])
@@ -210,6 +212,7 @@ def test_watch_stops_when_it_is_told_to(make_run: MakeRun) -> None:
     asyncio.run(follow())
 
 
+@pytest.mark.slow
 def test_without_an_event_loop_watch_draws_once(make_run: MakeRun) -> None:
     picture, stop = watch(make_run("tau=1", [line(10)])).children
     assert "step 10 of 40" in picture.value and stop.disabled

@@ -143,6 +143,7 @@ def test_an_ensemble_is_scored_beside_the_students(
     assert capsys.readouterr().out.rstrip("\n") == hyps[0]
 
 
+@pytest.mark.slow
 def test_runs_with_other_ids_cannot_translate_together(runs: list[Run], tiny_corpus: Corpus) -> None:
     both, _, foreign = runs
     with pytest.raises(UserError, match="cannot translate together: they need one tokenizer and the same pairs"):

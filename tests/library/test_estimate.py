@@ -74,6 +74,7 @@ def test_counted_is_what_the_run_itself_counts(name: str, three_pairs: Corpus, m
 
 
 @pytest.mark.parametrize("method", ["uni-pmd", "lssd", "multi-distill", "ccl-m", "chi-ibr", "lsmd", "ensemble-distill"])
+@pytest.mark.slow
 def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_corpus: Corpus) -> None:
     work = counted(tiny_corpus, method, **{**LONG, "steps": 100})  # long enough for LSSD to have teachers
     needs = {"multi-distill": 6, "ccl-m": 6, "chi-ibr": 1, "lsmd": 1, "ensemble-distill": 2}.get(method, 0)
@@ -81,6 +82,7 @@ def test_every_other_method_is_counted_with_the_runs_it_needs(method: str, tiny_
     assert (work.cost["teacher"] > 0) == (METHODS[method].distiller.__name__ != "NoDistillation")
 
 
+@pytest.mark.slow
 def test_what_multi_distill_prepares_is_counted(tiny_corpus: Corpus, tiny_encoded: EncodedCorpus) -> None:
     """Its teachers' passes over all training data, and their translations of the dev set."""
     once = per_token(shape_of(preset("toy", **TINY), tiny_encoded.tokenizer.vocab_size))

@@ -389,6 +389,7 @@ def test_where_the_engine_cannot_translate_we_do_and_say_why(
         assert isinstance(paper_run.translator(engine="ctranslate2"), Transformer)
 
 
+@pytest.mark.slow
 def test_an_answer_comes_before_the_next_sentence(
     paper_run: Run, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,6 +472,7 @@ def test_a_run_that_started_from_an_opus_mt_goes_back(
     assert shape_of(from_huggingface(folder)) == shape_of(model)
 
 
+@pytest.mark.slow
 def test_a_tokenizer_per_language_is_refused_for_transformers(released_run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tokenizer\.kind='per-language'"):
         released_run.export("hf", tmp_path / "hf")
@@ -495,6 +497,7 @@ def test_refusals_leave_everything_as_it_was(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out.part"]
 
 
+@pytest.mark.slow
 def test_the_command_line_exports(
     paper_run: Run, ctranslate2: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip

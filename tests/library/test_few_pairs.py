@@ -74,6 +74,7 @@ def test_the_command_shows_one_pair_and_says_why_there_is_no_frontier(
     assert not (runs["one"].path / "figures" / "frontier.png").exists()
 
 
+@pytest.mark.slow
 def test_each_corpus_has_a_table_of_its_own(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
     """One pair spoils no table; a run that is named twice is shown once; equal labels name their directories."""
     paths = [str(run.path) for run in (*runs.values(), runs["three"])]

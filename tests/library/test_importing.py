@@ -106,6 +106,7 @@ def test_what_the_checkpoint_never_predicted_starts_out_of_reach(one_target: Pat
         assert bias[i].item() == pytest.approx(float(least) - (RARELY if like == UNK else 0))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_for_several_targets_translates_as_marian_does(corpus: Corpus, tmp_path: Path) -> None:
     """With its codes (>>aaa<<) as our tags, every step from text to text equals the checkpoint's."""
     turned = corpus.reversed()
@@ -153,6 +154,7 @@ def copy(one_target: Path, tmp_path: Path) -> Iterator[Path]:
     assert {path.name for path in tmp_path.iterdir()} <= {"copy"}, "a refusal leaves nothing behind"
 
 
+@pytest.mark.slow
 def test_what_is_no_checkpoint_is_refused_by_name(copy: Path, corpus: Corpus) -> None:
     out = copy.parent / "out"
 
@@ -218,6 +220,7 @@ def test_a_configuration_that_does_not_fit_its_weights_is_refused(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.slow
 def test_a_checkpoint_in_half_precision_is_read_in_full(dtype: torch.dtype, one_target: Path, corpus: Corpus,
                                                         tmp_path: Path) -> None:  # fmt: skip
     folder = tmp_path / "half"

@@ -51,6 +51,7 @@ def test_students_start_from_the_checkpoint(imported: Imported, corpus: Corpus, 
     assert len(run.translate(["a b", "c"], corpus.pairs[0])) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_from_its_checkpoint_and_not_from_the_start(
     imported: Imported, corpus: Corpus, tmp_path: Path
 ) -> None:

@@ -228,6 +228,7 @@ probability = st.floats(1e-4, 1.0)
 
 @given(st.lists(st.tuples(probability, probability, st.integers(0, 3)), min_size=4, max_size=12), st.randoms())
 @settings(deadline=None)
+@pytest.mark.slow
 def test_the_soft_gate_is_that_of_each_sentence_alone(
     tokens: list[tuple[float, float, int]], rng: random.Random
 ) -> None:
@@ -295,6 +296,7 @@ Losses = st.lists(st.lists(st.sampled_from([1.0, 1.5, 2.0, 2.5]), min_size=4, ma
 
 @given(Losses, st.permutations(range(4)))
 @settings(deadline=None)
+@pytest.mark.slow
 def test_permuting_the_pairs_permutes_weights_and_teachers(history: list[list[float]], order: list[int]) -> None:
     (plain, _), (permuted, _) = make(4), make(4)
     for epoch, losses in enumerate(history, start=1):
@@ -306,6 +308,7 @@ def test_permuting_the_pairs_permutes_weights_and_teachers(history: list[list[fl
 
 @given(Losses)
 @settings(deadline=None)
+@pytest.mark.slow
 def test_the_teacher_is_the_first_epoch_of_the_lowest_loss(history: list[list[float]]) -> None:
     lssd, _ = make(4)
     for epoch, losses in enumerate(history, start=1):

@@ -111,6 +111,7 @@ def test_weights_without_their_sum_are_refused(file: str, run: Path, three_pairs
     assert str(path) in refusal(three_pairs, run)
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_refused(run: Path, three_pairs: Corpus) -> None:
     FILES["best_1"](run).unlink()
     assert str(FILES["best_1"](run)) in refusal(three_pairs, run)

@@ -155,6 +155,7 @@ def test_a_state_written_under_the_old_rule_does_not_bring_it_back() -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_run_of_an_older_version_is_refused_in_one_sentence(
     tiny_corpus: Corpus, tmp_path: Any, make_trainer: MakeTrainer
 ) -> None:

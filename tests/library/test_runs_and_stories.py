@@ -51,6 +51,7 @@ def with_scores(run: pmd.Run, folder: Path, bleu: dict[str, list[float]]) -> pmd
     return pmd.Run(copy)
 
 
+@pytest.mark.slow
 def test_curves_are_those_of_the_metrics(runs: tuple[pmd.Run, ...]) -> None:
     steps, alphas = runs[2].curve("alpha", 1)
     assert steps == [4, 8, 12]

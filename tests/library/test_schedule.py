@@ -107,6 +107,7 @@ def test_a_seed_decides_every_draw(draws: Draws) -> None:
 @pytest.mark.parametrize("draws", BOTH)
 @given(done=st.integers(0, 200))
 @settings(deadline=None, max_examples=30)
+@pytest.mark.slow
 def test_a_reloaded_schedule_continues_with_the_same_draws(draws: Draws, done: int) -> None:
     p = shares([5, 3, 1, 1])
     schedule, resumed = PairSchedule((9, 0), draws), PairSchedule((9, 0), draws)
@@ -125,6 +126,7 @@ def test_a_reloaded_schedule_continues_with_the_same_draws(draws: Draws, done: i
 @pytest.mark.parametrize("draws", BOTH)
 @given(weights=WEIGHTS, seed=st.integers(0, 10**6))
 @settings(deadline=None, max_examples=50)
+@pytest.mark.slow
 def test_a_pair_of_probability_0_is_never_drawn(draws: Draws, weights: list[int], seed: int) -> None:
     padded = [0, *weights, 0, 0]
     drawn = Counter(draw(PairSchedule((seed,), draws), shares(padded), 200))

@@ -126,6 +126,7 @@ def test_without_the_baseline_there_is_no_cross_and_no_error(tmp_path: Path) -> 
     assert "tau=1" not in alt_text(load(data, tmp_path).plot_frontier())
 
 
+@pytest.mark.slow
 def test_the_picker_draws_every_system(stored: Comparison) -> None:
     widget = method_picker(stored)
     _, label, picture = widget.children

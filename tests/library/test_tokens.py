@@ -98,6 +98,7 @@ def expected(text: Corpus, tokenizer: Tokenizer, split: str, max_len: int) -> li
 
 @pytest.mark.parametrize("block", [1, 7, 4096])
 @pytest.mark.parametrize("max_len", [14, 20, 1000])
+@pytest.mark.slow
 def test_encoded_is_what_the_tokenizer_says(
     tokenizer: Tokenizer, block: int, max_len: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

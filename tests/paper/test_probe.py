@@ -231,6 +231,7 @@ def test_a_look_takes_the_tokens_it_was_told_and_no_sentence_more(
             assert batch.tokens - lengths.max() < tokens <= batch.tokens
 
 
+@pytest.mark.slow
 def test_sentences_stay_within_an_update_and_change_with_the_next(
     make_short: MakeTrainer, looks: list[tuple[EncodedSplit, Batch]]
 ) -> None:
@@ -415,6 +416,7 @@ def test_a_trial_costs_its_training_its_teachers_and_its_dev_losses(
     assert min(passes) > 0
 
 
+@pytest.mark.slow
 def test_after_a_trial_that_stays_the_student_is_looked_at_anew(make_short: MakeTrainer) -> None:
     """Released trials train the student itself, so its earlier losses are no longer valid; with rollback they are."""
     for rollback in (True, False):
