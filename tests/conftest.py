@@ -99,6 +99,18 @@ def imported(one_target: Path, three_pairs: Corpus) -> Imported:
     return import_marian(one_target, one_target.parent / "imported", three_pairs.pairs)
 
 
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path | None]:
+    """A program to start in place of Python, which has imported what a run needs; None where there is none."""
+    if sys.platform != "linux":
+        yield None
+        return
+    from tests.warm_python import warm_python
+
+    with warm_python(tmp_path_factory.mktemp("warm"), os.environ) as program:
+        yield program
+
+
 @contextmanager
 def forked_processes() -> Iterator[None]:
     """Processes that the library spawns in the block are forks of one that has imported what a run needs.

@@ -38,7 +38,8 @@ size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson"
 settings = dict(steps=1200, eval_every=100)
 if size == "ci":  # a smaller world, too
     world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
-    settings = dict(corpus_options=world, steps=12, eval_every=6, d_model=16, max_len=32)
+    settings = dict(corpus_options=world, steps=12, eval_every=6, d_model=16, max_len=32, beam=1)
+    settings |= dict(encoder_layers=1, decoder_layers=1)
 runs_in = Path("runs") / f"lesson06-{size}"
 
 # %% [markdown]

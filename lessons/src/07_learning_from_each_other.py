@@ -454,7 +454,8 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
-    settings, world = dict(steps=16, eval_every=4, tokens=400, d_model=16, max_len=32), dict(held=10)
+    settings = dict(steps=16, eval_every=4, tokens=400, d_model=16, max_len=32, beam=1)
+    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
 runs_in = Path("runs") / f"lesson07-{size}"
 
 # %%

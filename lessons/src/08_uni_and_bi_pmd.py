@@ -176,8 +176,9 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
-    settings, world = dict(steps=16, eval_every=8, update_every=4, tokens=400, d_model=16), dict(held=10)
-    settings |= dict(encoder_layers=1, decoder_layers=1, max_len=32)
+    settings = dict(steps=16, eval_every=8, update_every=4, tokens=400, d_model=16, max_len=32)
+    settings |= dict(encoder_layers=1, decoder_layers=1, beam=1)
+    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
 runs_in = Path("runs") / f"lesson08-{size}"
 
 # %%

@@ -41,8 +41,9 @@ from pmd_lite.evaluation.tables import Table
 size = pmd.run_size()
 settings, world = {}, {}
 if size == "ci":
-    settings, world = dict(steps=24, eval_every=12, update_every=9, tokens=300, trial_ratio=0.01), dict(held=10)
-    settings |= dict(d_model=16, encoder_layers=1, decoder_layers=1, max_len=32)
+    settings = dict(steps=16, eval_every=8, update_every=6, tokens=160, trial_ratio=0.01, d_model=16, max_len=32)
+    settings |= dict(encoder_layers=1, decoder_layers=1, beam=1)
+    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
 corpus = pmd.load_corpus("longtail", **world)
 runs_in = Path("runs") / f"lesson00-{size}"
 auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score=False, **settings)

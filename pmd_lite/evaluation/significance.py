@@ -104,7 +104,7 @@ def paired_bootstrap(
         stats = np.array([[model[pair] for model in system] for system in (base, other)], dtype=np.float64)
         observed += _gain(stats.sum(axis=2)) / pairs  # stats: [system, seed, sentence, 10]
         for start in range(0, n, _BLOCK):
-            counts = _draw_sentences(rng, min(_BLOCK, n - start), stats.shape[2])
+            counts = draw_sentences(rng, min(_BLOCK, n - start), stats.shape[2])
             drawn[start : start + _BLOCK] += _gain(counts @ stats).T / pairs
     deltas = np.round((weights * drawn).sum(axis=1), 9)  # equal scores may differ in the last bit
     low, high = np.quantile(deltas, [LEVEL / 2, 1 - LEVEL / 2])
@@ -118,7 +118,7 @@ def _gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(other - base)
 
 
-def _draw_sentences(rng: np.random.Generator, rows: int, sentences: int) -> NDArray[np.float64]:
+def draw_sentences(rng: np.random.Generator, rows: int, sentences: int) -> NDArray[np.float64]:
     """[resample, sentence] how often each sentence is drawn; each row sums to `sentences`."""
     picks = rng.integers(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
     counts = np.bincount(picks.ravel(), minlength=rows * sentences)

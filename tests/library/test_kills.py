@@ -40,10 +40,20 @@ def test_another_end_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "tau=1, ['TERM']: in the end another" in row.wrong[0] and "finished.json" in row.wrong[0]
 
 
+HERE = {
+    "auto-pmd": ("KILL", "HUP"), "ccl-m": ("TERM", "INT"), "multi-distill": ("HUP", "USR1"), COMPARE: ("INT", "USR1"),
+    RANKS: ("KILL", "TERM"),
+}  # fmt: skip
+"""With searches, with auxiliary runs, with a cache of predictions, with workers, with ranks; each signal twice."""
+
+
+def test_each_signal_is_sent_to_two_commands() -> None:
+    assert min(sum(name in signals for signals in HERE.values()) for name in SIGNALS) == 2
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["auto-pmd", "ccl-m", "multi-distill", COMPARE, RANKS])
-def test_five_signals_cost_nothing(name: str, tmp_path: Path) -> None:
-    """With searches, with auxiliary runs, with a cache of predictions, with workers, with ranks."""
-    (row,) = campaign([name], 1, 4, tmp_path)
+@pytest.mark.parametrize("name", HERE)
+def test_signals_cost_a_larger_command_nothing(name: str, tmp_path: Path) -> None:
+    (row,) = campaign([name], 1, 4, tmp_path, HERE[name])
     assert row.wrong == []
-    assert row.sent == dict.fromkeys(SIGNALS, 1) and row.same == 5
+    assert row.sent == dict.fromkeys(HERE[name], 1) and row.same == len(HERE[name])

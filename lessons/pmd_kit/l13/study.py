@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from pmd_lite.disk import read_json
 from pmd_lite.errors import UserError
 from pmd_lite.evaluation.pareto import mean_by_group, split_high_low
-from pmd_lite.evaluation.significance import LEVEL, Difference, SentenceStats, paired_bootstrap
+from pmd_lite.evaluation.significance import LEVEL, Difference, SentenceStats, draw_sentences, paired_bootstrap
 from pmd_lite.evaluation.tables import Cell, Table, mean_spread
 from pmd_lite.figures.comparisons import frontier_many
 from pmd_lite.figures.style import LessonFigure
@@ -49,6 +50,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(one, two)[0, 1])
 
 
+@functools.cache
 def unpacked(text: str) -> tuple[SentenceStats, NDArray[np.float64]]:
     """([sentence, 10] as `sentence_stats` returns them, [sentence] chrF of 0 to 100) of packed sentence statistics."""
     shape, _, body = text.partition(":")
@@ -57,7 +59,9 @@ def unpacked(text: str) -> tuple[SentenceStats, NDArray[np.float64]]:
     table = flat.reshape(columns, rows).T.astype(np.int64)
     matches, (hyp, ref), chrf = table[:, :4], table[:, 4:6].T, table[:, 6] / 10
     totals = np.maximum(hyp[:, None] - np.arange(4), 0)  # a sentence of n tokens has n - 3 of four
-    return np.concatenate([matches, totals, hyp[:, None], ref[:, None]], axis=1), chrf
+    stats = np.concatenate([matches, totals, hyp[:, None], ref[:, None]], axis=1)
+    stats.flags.writeable = chrf.flags.writeable = False  # who asks again gets the same
+    return stats, chrf
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class Study:
                 - unpacked(self.systems[base].seeds[seed]["pairs"][pair]["beam"]["sentences"])[1]
                 for seed in seeds
             ])  # [seed, sentence]  # fmt: skip
-            counts = rng.multinomial(values.shape[1], np.full(values.shape[1], 1 / values.shape[1]), size=draws)
+            counts = draw_sentences(rng, draws, values.shape[1])
             observed += float(values.mean()) / len(pairs)
             drawn += counts @ values.T / values.shape[1] / len(pairs)
         deltas = (weights * drawn).sum(axis=1)
