@@ -84,6 +84,7 @@ def price(label: str) -> str:
 
 
 LONG = "tau=2 steps=12000 patience=12"
+DROPOUT = "tau=2 dropout=0.3 steps=12000 patience=12"
 LONG_BI = "bi-pmd start=0.09 steps=12000 patience=12"
 SINGLES, DISTILLED = "ensemble tau=1 + tau=5", "ensemble-distill samplers=tau=2"
 NEAR = ("multidds-s", "cooldown", "multiuat")
@@ -126,6 +127,10 @@ MADE: list[tuple[str, Callable[[], str]]] = [
         bleu(DISTILLED), *(apart(DISTILLED, "tau=2", group)[0] for group in (0, 1)))),
     ("results", lambda: "has {} BLEU for {} times the compute of tau=1; Bi-PMD takes {}, Auto-PMD {}".format(
         bleu(LONG, spread=True), *map(price, (LONG, "bi-pmd: model_1", "auto-pmd: model_1")))),
+    ("results", lambda: "{} times the compute of tau=1: {} and {} BLEU".format(
+        price(f"{LONG_BI}: model_1"), *(bleu(f"{LONG_BI}: model_{i}") for i in (1, 2)))),
+    ("results", lambda: "for as many updates has {} for {} times the compute, `model_1` {} more on the large".format(
+        bleu(DROPOUT), price(DROPOUT), apart(f"{LONG_BI}: model_1", DROPOUT, 0)[0])),
     ("results", lambda: "it gains {} on the small ones, marked, and {} on the large ones, not marked".format(
         *(apart(LONG, "tau=1", group)[0] for group in (1, 0)))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
@@ -180,9 +185,13 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
         if student.startswith(LONG_BI):
             assert [apart(student, LONG, g)[1] for g in (0, 1)] == ["▲", ""]
             assert [apart(student, SINGLES, g)[1] for g in (0, 1)] == ["▲", ""]
-            assert [apart(student, base, g)[1] for base in ("tau=1", "tau=5") for g in (0, 1)] == ["▲"] * 4
+            assert [apart(student, base, g)[1] for base in ("tau=1", "tau=5") for g in (0, 1)] == [
+                "▲", "▲", "▲", "▲" if student.endswith("model_2") else ""
+            ]  # fmt: skip
+            assert [apart(student, DROPOUT, g)[1] for g in (0, 1)] == ["▲" if student.endswith("model_1") else "", ""]
         else:
             assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
+    assert [apart(DROPOUT, LONG, g)[1] for g in (0, 1)] == ["▲", ""]
 
 
 def test_lesson_00s_world_in_the_results() -> None:
