@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -32,6 +33,10 @@ os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 # With nbformat comes jsonschema, which reads the grammar of internationalized addresses: three seconds. No notebook has
 # a field in that format, and jsonschema does without it where the package is missing.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
+# Other examples in every run: half of Hypothesis's hundred, where a test does not say how many.
+hypothesis.settings.register_profile("suite", max_examples=50)
+hypothesis.settings.load_profile("suite")
 
 TINY: dict[str, Any] = {
     "d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ffn": 32, "dropout": 0.2, "max_len": 64,

@@ -365,7 +365,7 @@ shrunk = dict(
 )
 if size == "ci":
     shrunk |= dict(d_model=16, ffn=32, encoder_layers=1, decoder_layers=1, steps=8)
-    shrunk |= dict(eval_every=4, update_every=4, trial_ratio=0.01, max_len=32)
+    shrunk |= dict(eval_every=4, update_every=5, trial_ratio=0.01, max_len=32)
 settings, show = ({}, "dashboard") if FULL else (shrunk, "off")
 run = pmd.train(corpus, "auto-pmd", "ted8", out=place / "auto-pmd", show=show, **settings)
 print("vocabulary:", run.tokenizer.vocab_size, "ids from", len(run.tokenizer.models), "models")

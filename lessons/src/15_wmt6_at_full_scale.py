@@ -362,7 +362,7 @@ else:
     )
     if size == "ci":
         settings |= dict(d_model=16, ffn=32, encoder_layers=1, decoder_layers=1, steps=8)
-        settings |= dict(eval_every=4, update_every=4, trial_ratio=0.01, max_len=32)
+        settings |= dict(eval_every=4, update_every=5, trial_ratio=0.01, max_len=32)
 corpus = pmd.load_corpus(folder)
 print(dict(zip(corpus.pairs, corpus.sizes)))
 before = pmd.estimate(corpus, "auto-pmd", "wmt6", tokens_per_second=25_000, **settings)
