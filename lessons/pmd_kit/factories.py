@@ -296,12 +296,20 @@ class Outcome:
 
 
 def compare(seeds: Sequence[int], plans: Mapping[str, Plan], world: World = World(), **changes: Any) -> Outcome:
-    """Train networks by several plans in several worlds, one per seed. changes: fields of all plans, such as steps."""
+    """Train networks by several plans in several worlds, one per seed. changes: fields of all plans, such as steps.
+
+    With one thread: a second one gains nothing here, and it waits where another program has its core.
+    """
     scores: dict[str, list[Sequence[float]]] = {}
-    for seed in tqdm(seeds, desc="worlds", leave=False):
-        data = world.data(seed)
-        for name, plan in plans.items():
-            for i, me in enumerate(train(data, seed, replace(plan, **changes))):
-                label = f"{name} model_{i + 1}" if len(plan.taus) > 1 else name
-                scores.setdefault(label, []).append([*right([me.kept], data), *loss([me.kept], data)])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for seed in tqdm(seeds, desc="worlds", leave=False):
+            data = world.data(seed)
+            for name, plan in plans.items():
+                for i, me in enumerate(train(data, seed, replace(plan, **changes))):
+                    label = f"{name} model_{i + 1}" if len(plan.taus) > 1 else name
+                    scores.setdefault(label, []).append([*right([me.kept], data), *loss([me.kept], data)])
+    finally:
+        torch.set_num_threads(threads)
     return Outcome(scores)

@@ -70,6 +70,23 @@ def test_a_search_leaves_the_network_as_it_was() -> None:
         assert torch.equal(value, before.adam.state_dict()["state"][0][key])
 
 
+def test_one_thread_works_and_the_others_are_back_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def stopped(*args: Any) -> list[Sorter]:
+        seen.append(torch.get_num_threads())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(factories, "train", stopped)
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            factories.compare([1], factories.ALONE)
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)  # as in all tests
+
+
 def test_the_sentence_counts_worlds() -> None:
     scores = {
         "tau=1": [[60, 40, 1, 1], [60, 40, 1, 1]],
