@@ -76,6 +76,8 @@ def connect(place: str, python: str, at_start: str, words: Sequence[str]) -> Non
             if os.getppid() != parent:
                 return
         said = connection.recv(2)
+    if not said:
+        sys.exit("The process that watches ended before it could say how the other one ended.")
     status = int.from_bytes(said, "big", signed=True)
     if status < 0:
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None

@@ -298,7 +298,7 @@ class Outcome:
 def compare(seeds: Sequence[int], plans: Mapping[str, Plan], world: World = World(), **changes: Any) -> Outcome:
     """Train networks by several plans in several worlds, one per seed. changes: fields of all plans, such as steps.
 
-    With one thread: a second one gains nothing here, and it waits where another program has its core.
+    With one thread: a second one gains little here, and each operation waits for it where another program has its core.
     """
     scores: dict[str, list[Sequence[float]]] = {}
     threads = torch.get_num_threads()

@@ -38,5 +38,5 @@ def test_each_of_four_mistakes_or_more_is_named_as_itself(name: str) -> None:
     exercise = FOUND[name]
     assert len(exercise.mistakes) >= 4
     for number, mistake in enumerate(exercise.mistakes):
-        for seed in (number % 4, (number + 1) % 4):  # two of the four for each mistake
+        for seed in (SEEDS[number % 4], SEEDS[(number + 1) % 4]):  # two of the four for each mistake
             assert exercise.verdict(mistake.answer, seed=seed) == (False, f"Not yet. {mistake.says}")
