@@ -142,7 +142,7 @@ def _quick() -> None:
     """Further processes are forked too, and nothing is drawn: both would take longer than the runs."""
     real = processes.start_processes
     setattr(processes, "start_processes", lambda *words, **more: real(*words, **{**more, "start_method": "fork"}))  # noqa: B010
-    setattr(processes, "_new_processes", lambda: get_context("fork"))  # noqa: B010
+    setattr(processes, "new_processes", lambda: get_context("fork"))  # noqa: B010
     setattr(commands, "draw", lambda runs, scored: None)  # noqa: B010
     for name in ("plot_frontier", "plot_probabilities", "plot_costs"):
         setattr(Comparison, name, lambda self: None)

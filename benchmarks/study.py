@@ -12,6 +12,8 @@ unless an ensemble with it is still to be scored.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
@@ -30,8 +32,10 @@ from pmd_lite.config import configured
 from pmd_lite.data.corpus import Corpus
 from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
+from pmd_lite.errors import UserError
 from pmd_lite.methods import single_methods
 from pmd_lite.model import Ensemble
+from pmd_lite.processes import end_with_parent, new_processes
 from pmd_lite.run import Run
 
 
@@ -141,11 +145,21 @@ def main() -> None:
         return
     print(f"{words.name}: {len(todo)} runs to make on {work.corpus.name} with {work.tokenizer}", flush=True)
     place = (words.name, words.source, words.runs, words.store)
-    with ProcessPoolExecutor(words.workers) as pool:
-        for kind, jobs in (("run", lambda: todo), ("ensemble", lambda: work.ensembles(words.seeds))):
-            for done in [pool.submit(_one, *place, kind, *job) for job in jobs()]:
-                print(f"stored: {done.result()}", flush=True)
+    with ProcessPoolExecutor(words.workers, new_processes(), end_with_parent) as pool:
+        try:
+            for kind, jobs in (("run", lambda: todo), ("ensemble", lambda: work.ensembles(words.seeds))):
+                for done in [pool.submit(_one, *place, kind, *job) for job in jobs()]:
+                    print(f"stored: {done.result()}", flush=True)
+        except BaseException:
+            for child in multiprocessing.active_children():
+                child.kill()  # after a signal it would save, and begin the next run
+            raise
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"study: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nstudy: stopped; the last checkpoint is whole. Give the same command again to continue")

@@ -157,7 +157,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
     if not jobs:
         return []
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(min(workers, len(jobs)), _new_processes(), _end_with_parent) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), new_processes(), end_with_parent) as pool:
         futures = [pool.submit(_job, dict(job), stop_at_error) for job in jobs]
         try:
             _watch(futures, jobs, show)
@@ -168,7 +168,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, stop_at_error: bool, show: bool 
     return [future.result() for future in futures]
 
 
-def _new_processes() -> multiprocessing.context.BaseContext:
+def new_processes() -> multiprocessing.context.BaseContext:
     """How to start the processes of runs: as new processes, or as copies of one that has only imported all modules.
 
     Importing takes seconds of a core for every process. Copies are safe on Linux, and only without CUDA: a copy of a
@@ -205,7 +205,7 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
         print()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Make a worker stop as soon as its parent has ended; its last checkpoint is whole."""
     if parent := multiprocessing.parent_process():
         gone = parent.sentinel

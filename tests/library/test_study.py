@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +135,50 @@ def test_a_study_stores_each_run_and_then_has_nothing_to_do(
     assert all(file.exists() for file in files)
     record = next(store.records(small, tmp_path / "store"))
     assert record["config"]["train"]["steps"] == SHORT["steps"]
+
+
+PROGRAM = f"""
+import sys
+from benchmarks import study
+from benchmarks.studies import plans
+from pmd_lite.api import load_corpus
+
+settings = {{**{SHORT!r}, "steps": 100_000, "patience": 0, "device": "cpu"}}
+plans.STUDIES["long"] = plans.Study("", lambda source, out: load_corpus("toy"), "toy", settings, ("tau=1", "tau=5"))
+if __name__ == "__main__":
+    study.main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="it looks for the processes of a group")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_training_process_as_well(number: signal.Signals, tmp_path: Path, warm: Path | None) -> None:
+    """A worker that outlives the command would go on to the next run, beside the same command given again."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    words = [str(warm or sys.executable), str(program), "long", "--runs", "runs", "--store", "store", "--seeds", "1"]
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    with subprocess.Popen(words, cwd=tmp_path, env=place) as command:
+        try:
+            metrics = tmp_path / "runs" / "long" / "runs" / "tau=1-seed1" / "metrics.jsonl"
+            until = time.monotonic() + 120
+            while not (metrics.exists() and metrics.stat().st_size):
+                assert time.monotonic() < until and command.poll() is None, "no training began"
+                time.sleep(0.1)
+            command.send_signal(number)
+            assert command.wait(30) != 0
+        finally:
+            command.kill()
+    until = time.monotonic() + 60
+    while left := [process for process in psutil.process_iter() if working_in(process, tmp_path)]:
+        assert time.monotonic() < until, f"still there: {left}"
+        time.sleep(0.1)
+    assert not (tmp_path / "runs" / "long" / "runs" / "tau=5-seed1").exists(), "a worker went on to the next run"
+
+
+def working_in(process: psutil.Process, folder: Path) -> bool:
+    """Whether this is its working directory; False where it has ended or belongs to somebody else."""
+    with suppress(psutil.Error):
+        return Path(process.cwd()) == folder.resolve()
+    return False
