@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pmd_lite as pmd
 from pmd_corpora.toy import explain
-from pmd_kit import factories, l00, pictures, widgets
+from pmd_kit import factories, l00, pictures, tiny, widgets
 from pmd_kit.notation import notation_table
 from pmd_lite.figures.runs import alphas_of, frontier_of
 
@@ -41,9 +41,8 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = {}, {}
 if size == "ci":
-    settings = dict(steps=16, eval_every=8, update_every=6, tokens=160, trial_ratio=0.01, d_model=16, max_len=32)
-    settings |= dict(encoder_layers=1, decoder_layers=1, beam=1)
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(steps=16, eval_every=8, update_every=6, tokens=160, trial_ratio=0.01, **tiny.MODEL)
+    world = tiny.WORLD
 runs_in = Path("runs") / f"lesson00-{size}"
 
 # %%

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 import pmd_lite as pmd
-from pmd_kit import l04
+from pmd_kit import l04, tiny
 from pmd_lite.training.snapshot import clone, differences
 
 # %% tags=["parameters"]
@@ -345,7 +345,7 @@ Table(columns, rows)
 steps, every = (600, 60) if size == "lesson" else (12, 4)
 world, small = {}, {}
 if size == "ci":  # a smaller world, too
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    world = tiny.WORLD
     small = dict(vocab_size=90, d_model=16, ffn=32)
 variants = {
     "as it should be": {},

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import pmd_lite as pmd
-from pmd_kit import l06
+from pmd_kit import l06, tiny
 from pmd_lite.evaluation.pareto import dominates, hypervolume, mean_by_group, pareto_front
 from pmd_lite.evaluation.tables import Table, mean_spread
 
@@ -37,9 +37,7 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings = dict(steps=1200, eval_every=100)
 if size == "ci":  # a smaller world, too
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
-    settings = dict(corpus_options=world, steps=12, eval_every=6, d_model=16, max_len=32, beam=1)
-    settings |= dict(encoder_layers=1, decoder_layers=1)
+    settings = dict(corpus_options=tiny.WORLD, steps=12, eval_every=6, **tiny.MODEL)
 runs_in = Path("runs") / f"lesson06-{size}"
 
 # %% [markdown]

@@ -32,7 +32,7 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_kit import l07
+from pmd_kit import l07, tiny
 from pmd_kit.listing import excerpt, listing
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
 from pmd_lite.evaluation.tables import Table
@@ -454,8 +454,8 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
-    settings = dict(steps=16, eval_every=4, tokens=400, d_model=16, max_len=32, beam=1)
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(steps=16, eval_every=4, tokens=400, **tiny.MODEL)
+    world = tiny.WORLD
 runs_in = Path("runs") / f"lesson07-{size}"
 
 # %%

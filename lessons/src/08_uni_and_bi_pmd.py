@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_kit import l08
+from pmd_kit import l08, tiny
 from pmd_lite.evaluation.tables import Table
 
 # %%
@@ -176,9 +176,8 @@ size = None  # papermill: -p size ci
 size = size or pmd.run_size()  # "ci" only checks that everything runs; "lesson" is what you read here
 settings, world = dict(steps=1200, eval_every=100), {}
 if size == "ci":
-    settings = dict(steps=16, eval_every=8, update_every=4, tokens=400, d_model=16, max_len=32)
-    settings |= dict(encoder_layers=1, decoder_layers=1, beam=1)
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(steps=16, eval_every=8, update_every=4, tokens=400, **tiny.MODEL)
+    world = tiny.WORLD
 runs_in = Path("runs") / f"lesson08-{size}"
 
 # %%

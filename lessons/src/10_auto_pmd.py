@@ -32,7 +32,7 @@ import math
 from pathlib import Path
 
 import pmd_lite as pmd
-from pmd_kit import l10
+from pmd_kit import l10, tiny
 from pmd_kit.listing import listing
 from pmd_lite.distillation.actions import ACTIONS, act, logit
 from pmd_lite.evaluation.tables import Table
@@ -41,9 +41,8 @@ from pmd_lite.evaluation.tables import Table
 size = pmd.run_size()
 settings, world = {}, {}
 if size == "ci":
-    settings = dict(steps=16, eval_every=8, update_every=6, tokens=160, trial_ratio=0.01, d_model=16, max_len=32)
-    settings |= dict(encoder_layers=1, decoder_layers=1, beam=1)
-    world = dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
+    settings = dict(steps=16, eval_every=8, update_every=6, tokens=160, trial_ratio=0.01, **tiny.MODEL)
+    world = tiny.WORLD
 corpus = pmd.load_corpus("longtail", **world)
 runs_in = Path("runs") / f"lesson00-{size}"
 auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score=False, **settings)

@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 import pmd_lite as pmd
-from pmd_kit import l16
+from pmd_kit import l16, tiny
 from pmd_lite.evaluation.tables import Table
 
 # %% tags=["parameters"]
@@ -115,9 +115,8 @@ Table(["students", "alone", "taught by all", "and searched, rho = 0.1"], rows, d
 world = dict(pairs=["fra-eng", "zho-eng", "est-eng", "tur-eng"], nouns=20, verbs=8, adjectives=4, held=50)
 settings = dict(steps=600, tokens=300, eval_every=50, update_every=50)
 if not lesson:
-    world |= dict(head=60, minimum=10, held=6, nouns=10, verbs=4, adjectives=3, homonyms=1, false_friends=1)
-    settings = dict(steps=16, tokens=160, eval_every=4, update_every=4, d_model=16, max_len=32, beam=1)
-    settings |= dict(encoder_layers=1, decoder_layers=1)
+    world |= tiny.WORLD
+    settings = dict(steps=16, tokens=160, eval_every=4, update_every=4, **tiny.MODEL)
 jobs = [dict(method="tau=1"), dict(method="tau=5"), dict(method="uni-pmd", samplers=["tau=1", "tau=5", "tau=inf"]),
         dict(method="uni-pmd", samplers=["tau=1", "tau=5"])]  # fmt: skip
 names = ["one", "five", "three", "two"]
