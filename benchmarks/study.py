@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -23,20 +23,21 @@ from typing import Any
 import torch
 
 from benchmarks.studies import store
-from benchmarks.studies.measure import measured
-from benchmarks.studies.plans import STUDIES
+from benchmarks.studies.measure import Model, measured
+from benchmarks.studies.plans import LAST, MEAN, STUDIES
 from benchmarks.studies.report import write_report
 from pmd_lite.api import train
 from pmd_lite.comparing.entries import parse_entry
 from pmd_lite.config import configured
 from pmd_lite.data.corpus import Corpus
-from pmd_lite.data.tokenizer import Tokenizer, train_tokenizer
+from pmd_lite.data.tokenizer import train_tokenizer
 from pmd_lite.data.tokens import encode_corpus
 from pmd_lite.errors import UserError
 from pmd_lite.methods import single_methods
 from pmd_lite.model import Ensemble
 from pmd_lite.processes import end_with_parent, new_processes
 from pmd_lite.run import Run
+from pmd_lite.training.averaging import average
 
 
 class Work:
@@ -78,12 +79,16 @@ class Work:
         singles = [self.run_of(name, seed) for name in single_methods(config)]
         return [path for path in singles if (path / "finished.json").exists()]
 
-    def make(self, row: str, seed: int) -> Path:
-        """Train one run or continue it, measure its students, store the record."""
+    def trained(self, row: str, seed: int) -> Run:
+        """Train one run, or continue it; a finished one is only read."""
         entry = parse_entry(row)
         words = {**self.study.settings, **entry.overrides, "seed": seed, "use": self.teachers(row, seed)}
-        run = train(self.corpus, entry.method, self.study.preset, out=self.run_of(row, seed), samplers=entry.samplers,
-                    tokenizer=self.tokenizer, show="off", score=False, **words)  # fmt: skip
+        return train(self.corpus, entry.method, self.study.preset, out=self.run_of(row, seed), samplers=entry.samplers,
+                     tokenizer=self.tokenizer, show="off", score=False, **words)  # fmt: skip
+
+    def make(self, row: str, seed: int) -> Path:
+        """Train one run or continue it, measure its students, store the record."""
+        run = self.trained(row, seed)
         encoded = encode_corpus(self.corpus, run.tokenizer, run.config.model.max_len)
         models = [measured(run.model(student), self.corpus, encoded, run.config) for student in range(len(run.labels))]
         return store.write(self.name, row, seed, store.record_of(run, self.name, row, seed, models), self.kept)
@@ -99,16 +104,30 @@ class Work:
     def make_ensemble(self, label: str, seed: int) -> Path:
         """Score the ensemble of finished students."""
         members = [(Run(self.run_of(row, seed)), student) for row, student in self.study.ensembles[label]]
-        first, config = members[0][0], members[0][0].config
         model = Ensemble([run.model(student) for run, student in members]).eval()
-        encoded = encode_corpus(self.corpus, Tokenizer.load(first.path / "tokenizer"), config.model.max_len)
-        found = measured(model, self.corpus, encoded, config)
+        cost = sum(run.compute_with_auxiliary for run in {run.path: run for run, _ in members}.values())
         row = f"ensemble {label}"
+        return self.keep(members[0][0], row, seed, "ensemble", {row: model}, cost)
+
+    def make_mean(self, row: str, seed: int) -> Path:
+        """Score every student with the mean of its weights at the last evaluations; trains the row for it."""
+        run = self.trained(f"{row.removeprefix(MEAN)} keep_last={LAST}", seed)
+        path = run.path.with_name(f"{run.path.name}-mean")
+        averaged = Run(path if path.exists() else average(run.path, path, LAST))
+        models = {label: averaged.model(student) for student, label in enumerate(run.labels)}
+        return self.keep(run, row, seed, run.method.name, models, run.compute_with_auxiliary)
+
+    def keep(self, run: Run, row: str, seed: int, method: str, models: Mapping[str, Model], cost: int) -> Path:
+        """Measure models that no run has trained as they are, and store their record."""
+        encoded = encode_corpus(self.corpus, run.tokenizer, run.config.model.max_len)
         record: dict[str, Any] = {
-            "format": store.FORMAT, "study": self.name, "row": row, "seed": seed, "method": "ensemble",
-            "corpus": {name: first.corpus[name] for name in ("name", "fingerprint", "pairs", "sizes")},
-            "multiply_adds": sum(run.compute_with_auxiliary for run in {run.path: run for run, _ in members}.values()),
-            "students": [{"label": row, "pairs": found}],
+            "format": store.FORMAT, "study": self.name, "row": row, "seed": seed, "method": method,
+            "corpus": {name: run.corpus[name] for name in ("name", "fingerprint", "pairs", "sizes")},
+            "multiply_adds": cost,
+            "students": [
+                {"label": label, "pairs": measured(model, self.corpus, encoded, run.config)}
+                for label, model in models.items()
+            ],
         }  # fmt: skip
         return store.write(self.name, row, seed, record, self.kept)
 
@@ -117,7 +136,9 @@ def _one(name: str, source: Path | None, runs: Path, kept: Path, kind: str, row:
     """One run, or one ensemble, in a process of its own."""
     torch.set_num_threads(1)
     work = Work(name, source, runs, kept)
-    return work.make(row, seed) if kind == "run" else work.make_ensemble(row, seed)
+    if kind == "ensemble":
+        return work.make_ensemble(row, seed)
+    return work.make_mean(row, seed) if row.startswith(MEAN) else work.make(row, seed)
 
 
 def main() -> None:

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from benchmarks import study
 from benchmarks.studies import plans, report, store
@@ -135,6 +137,33 @@ def test_a_study_stores_each_run_and_then_has_nothing_to_do(
     assert all(file.exists() for file in files)
     record = next(store.records(small, tmp_path / "store"))
     assert record["config"]["train"]["steps"] == SHORT["steps"]
+
+
+@pytest.mark.slow
+def test_a_row_of_means_is_scored_with_the_mean_of_the_last_weights(
+    small: str, three_pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = f"{plans.MEAN}tau=1"
+    often = replace(
+        plans.STUDIES[small], rows=(row,), settings={**SHORT, "eval_every": 2, "device": "cpu"}, ensembles={}
+    )
+    monkeypatch.setitem(plans.STUDIES, small, often)
+    work = study.Work(small, None, tmp_path / "runs", tmp_path / "store")
+    assert work.missing([1], often.rows) == [(row, 1)]
+    work.make_mean(row, 1)
+    assert work.missing([1], often.rows) == []
+    run = Run(work.run_of(f"tau=1 keep_last={plans.LAST}", 1))
+    files = sorted((run.path / "checkpoint" / "last").iterdir())
+    assert [int(file.stem[-8:]) for file in files] == [4, 6, 8, 10, 12], "twelve updates, six evaluations"
+    weights = [load_file(file) for file in files]
+    model = run.model()
+    model.load_state_dict({name: torch.stack([one[name] for one in weights]).mean(0) for name in model.state_dict()})
+    record = next(store.records(small, tmp_path / "store"))
+    encoded = encode_corpus(three_pairs, run.tokenizer, run.config.model.max_len)
+    for i, pair in enumerate(run.pairs):
+        expected = likelihood(model, encoded.valid[i], i, run.config.train.tokens)
+        assert record["students"][0]["pairs"][pair]["dev"]["nll"] == pytest.approx(expected["nll"], abs=2e-4)
+    assert Study.load(tmp_path / "store" / small).systems[row].cost == run.compute
 
 
 PROGRAM = f"""
