@@ -49,7 +49,8 @@ def main() -> None:
         label, _, path = word.partition("=")
         run = Run(Path(path))
         step, total = run.clock
-        where = f"{run.method.name}, seed {run.config.train.seed}, best weights after {step:,} of {total:,} updates"
+        which = run.method.name if run.config.distill.teacher == "peers" else f"{run.method.name} teacher=ensemble"
+        where = f"{which}, seed {run.config.train.seed}, best weights after {step:,} of {total:,} updates"
         models = {f"{label} {name}".strip(): run.model(i) for i, name in enumerate(run.labels)}
         if len(run.labels) > 1:
             models[f"{label} both together".strip()] = run.ensemble()

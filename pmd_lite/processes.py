@@ -191,7 +191,7 @@ def _watch(futures: Sequence[Future[Path | UserError]], jobs: Sequence[Job], sho
             done.result()
         finished, spent = len(jobs) - len(pending), (time.perf_counter() - started) / 60
         line = f"{finished} of {len(jobs)} runs done, {spent:.0f} min"
-        if finished > before:
+        if pending and finished > before:
             line += f", about {spent / (finished - before) * len(pending):.0f} min left"
         for job, future in zip(jobs, futures, strict=True):
             if live and future in pending and future.running():

@@ -170,9 +170,10 @@ l05.widgets.beam_figure(explore, shown[4], beam=4)
 # **What to notice.** The hypotheses share most of their words. Where two of them have the same length in tokens (pieces and EOS),
 # $\log P$ and score put them in the same order, so no penalty changes which of the two wins. The true answer is in the line above
 # the figure. If it is not among the four, the beam cannot find it any more: its beginning dropped out at an earlier step. If
-# hypotheses differ in length, a larger penalty helps the longer ones; look for such a case below.
+# hypotheses differ in length, a larger penalty helps the longer ones.
 #
-# Here you can do the same with more sentences. (Without a running kernel you see only the figure above.)
+# Here you can do the same with more sentences; look for one where the penalty decides. (Without a running kernel you see only
+# the figure above.)
 
 # %% tags=["widget"]
 l05.widgets.beam_explorer(explore, shown)

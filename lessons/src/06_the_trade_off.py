@@ -346,13 +346,13 @@ Table(["model", *runs[0].pairs], rows, digits=1, caption="Test BLEU, mean over t
 
 # %% [markdown]
 # **What to notice.** Does a model come back to the frontier when there are six judges? Look in the table for the pair that
-# brings it back, and for the number of tenths by which it is ahead there. One pair is enough. So the more axes there are, the
+# brings it back, and for the lead that it has there. One pair is enough. So the more axes there are, the
 # less it means to be undominated. A model that is dominated even by six judges has nothing to show: another model is at least
 # as good on every pair.
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Compare the two lists. A model that appears only in the second was beaten on both means, and is ahead on at
-# least one pair. Its lead in the table is often a few tenths, less than two seeds differ. So its return says little.
+# least one pair. Its lead in the table is often less than two seeds differ. Then its return says little.
 # <!-- END ANSWER -->
 
 # %% [markdown]

@@ -208,7 +208,8 @@ for i, (pair, n) in enumerate(zip(corpus.pairs, corpus.sizes)):
 Table(["pair", "training sentences", "a tenth", "in the trial set", "share"], rows)
 
 # %% [markdown]
-# **What to notice.** The trial set holds most sentences of the smallest pairs, or all of them more than once.
+# **What to notice.** From a large pair the trial set takes its tenth. From a small one it takes a larger share, because one
+# micro-batch is the least that a trial can train a pair on.
 
 # %% [markdown]
 # ## Leave no trace

@@ -393,7 +393,7 @@ run.table()
 # This notebook was made without a GPU, so the first figure comes from a stored log: Auto-PMD with the preset `small` on real
 # sentences of Tatoeba in WMT-6's six languages (6,000 French pairs, 500 Turkish ones), 3,600 updates on one CPU core, which is the
 # run that lesson 13 reads (`python -m benchmarks.study real-text --source data/tatoeba6_easy --seeds 1 --rows auto-pmd`). It is
-# the same code, on a thousandth of the data.
+# the same code, on one sentence in 450.
 
 # %%
 weights = l15.figures.stored_weights(Path("results") / "studies" / "real-text" / "auto-pmd-seed1.json")
@@ -419,8 +419,8 @@ l15.figures.weights_of(run, ["fr-en", "tr-en"])
 
 # %% [markdown]
 # **What to notice.** Do not expect the paper's picture. After one minute the students know which English words are frequent and
-# hardly look at the source. To them all languages are much the same, so the two lines stay close together. No pair overfits yet,
-# and copying a peer that knows as little slows a student down, so most searches should say "down". Count it:
+# hardly look at the source. A trial with another weight changes the dev loss by almost nothing, so the searches decide by chance,
+# and a line that rises or falls means little. By pure chance a third of the searches says "down". Count it:
 
 # %%
 for i, label in enumerate(run.labels):

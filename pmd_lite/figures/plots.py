@@ -119,9 +119,9 @@ def frontier(
 ) -> LessonFigure:  # fmt: skip
     """Models on the plane (LRL BLEU, HRL BLEU), as in Figure 1 of the paper: up and to the right is better.
 
-    points: {name: (LRL, HRL)}. baselines, ours: names; gray and blue dotted steps enclose what they dominate. arrows:
-    (from, to) names, such as ("A", "A'"). seeds: {name: one (LRL, HRL) per seed}, drawn as a pale cloud with bars of
-    one sample standard deviation.
+    points: {name: (LRL, HRL)}. baselines, ours: names; gray dotted and blue dashed steps enclose what they dominate.
+    arrows: (from, to) names, such as ("A", "A'"). seeds: {name: one (LRL, HRL) per seed}, drawn as a pale cloud with
+    bars of one sample standard deviation.
     """
     seeds = seeds or {}
     check_names(points, [*baselines, *ours, *seeds, *(name for arrow in arrows for name in arrow)])
@@ -135,7 +135,7 @@ def frontier(
         ax.annotate("", xy=points[end], xytext=points[start], gid=f"{start}->{end}", arrowprops=_ARROW)
     fix_limits(ax, 0.2, 0.14)  # room for names beside the outermost points
     draw_front(ax, [points[name] for name in baselines], GRAY, "frontier of baselines")
-    draw_front(ax, [points[name] for name in ours], COLOURS[0], "frontier of Pareto-MD")
+    draw_front(ax, [points[name] for name in ours], COLOURS[0], "frontier of Pareto-MD", "--")
     name_axes(ax, "low-resource languages (mean BLEU)", "high-resource languages (mean BLEU)")
     if ax.get_legend_handles_labels()[0]:
         legend_above(fig, *ax.get_legend_handles_labels())

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -111,7 +112,8 @@ def test_the_grid_compares_with_the_twin_of_the_same_seed(files: tuple[Path, Pat
         assert [row[0] for row in grid.better("bi-pmd", student, "bleu")] == pytest.approx([1.0] * 6)
         assert [row[1] for row in grid.better("uni-pmd", student, "dev_loss")] == pytest.approx([-0.2] * 6)
     assert set(grid.spread["bleu"]["bi-pmd", "model_2"]) == {0.0, 0.4}
-    assert "Bi-PMD model_2  best BLEU at alpha 0.4" in grid.reading()
+    alone = fmean(grid.scores["bleu"]["bi-pmd", "model_2"][0.0].values())
+    assert f"Bi-PMD model_2  best BLEU at alpha 0.4: {alone + 1:5.2f}, alone {alone:5.2f}; all alphas" in grid.reading()
     assert "Bi-PMD model_2  best loss at alpha 0.4" in grid.reading()
 
 
@@ -128,9 +130,9 @@ def test_files_that_do_not_belong_together_are_refused(files: tuple[Path, Path])
 def test_the_widget_redraws_either_strategy_and_measure(files: tuple[Path, Path]) -> None:
     widget = alpha_grid(AlphaGrid.load(*files))
     _, strategy, measure, picture = widget.children
-    assert "dev loss saved against the twin over alpha. At alpha 0.8: Bi-PMD model_1: fra-eng -0.20" in picture.value
+    assert "at alpha 0.4, 0.8. Bi-PMD model_1: nats of dev loss saved: fra-eng +0.10 -0.20, " in picture.value
     strategy.value, measure.value = "uni-pmd", "bleu"
-    assert "BLEU gained against the twin over alpha. At alpha 0.8: Uni-PMD model_1: fra-eng -2.00" in picture.value
+    assert "Uni-PMD model_1: BLEU gained: fra-eng +1.00 -2.00, " in picture.value
 
 
 def test_the_effect_has_a_line_per_strategy_and_bars_where_there_are_seeds(files: tuple[Path, Path]) -> None:

@@ -151,6 +151,7 @@ def test_frontier_points_arrows_and_curves() -> None:
     }
     fronts = [line for line in ax.lines if str(line.get_label()).startswith("frontier")]
     assert {line.get_drawstyle() for line in fronts} == {"steps-pre"}, "no slope: nobody has trained what lies on it"
+    assert len({line.get_linestyle() for line in fronts}) == 2, "colour is not all that tells them apart"
     arrows = {t.get_gid(): (t.xyann, t.xy) for t in ax.texts if t.get_gid()}  # type: ignore[attr-defined]
     assert arrows == {"A->A'": (POINTS["A"], POINTS["A'"]), "B->B'": (POINTS["B"], POINTS["B'"])}
     assert {t.get_text() for t in ax.texts if t.get_text()} == set(points)

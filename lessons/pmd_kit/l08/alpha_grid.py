@@ -75,15 +75,16 @@ class AlphaGrid:
 
     def grid(self, strategy: str = "bi-pmd", of: Measure = "dev_loss") -> LessonFigure:
         """Every pair's change over alpha for both students of one strategy."""
-        panels = {f"{STRATEGIES[strategy]} {s}": self.better(strategy, s, of) for s in STUDENTS}
-        what, most = ("BLEU gained", 8.0) if of == "bleu" else ("dev loss saved", 0.3)
-        ends = "; ".join(
-            f"{title}: " + ", ".join(f"{pair} {row[-1]:+.2f}" for pair, row in zip(self.pairs, table, strict=True))
+        what, most = ("BLEU gained", 8.0) if of == "bleu" else ("nats of dev loss saved", 0.3)
+        panels = {f"{STRATEGIES[strategy]} {s}: {what}": self.better(strategy, s, of) for s in STUDENTS}
+        alphas = self.alphas(strategy)
+        cells = "; ".join(
+            f"{title}: " + ", ".join(f"{pair} {' '.join(f'{x:+.2f}' for x in row)}"
+                                     for pair, row in zip(self.pairs, table, strict=True))
             for title, table in panels.items()
-        )
-        last = self.alphas(strategy)[-1]
-        return change_grid(self.alphas(strategy), self.pairs, panels, most,
-                           alt=f"{what} against the twin over alpha. At alpha {last:g}: {ends}")  # fmt: skip
+        )  # fmt: skip
+        columns = ", ".join(f"{alpha:g}" for alpha in alphas)
+        return change_grid(alphas, self.pairs, panels, most, alt=f"Against the twin, at alpha {columns}. {cells}")
 
     def effect(self, of: Measure = "bleu") -> LessonFigure:
         """The mean over pairs as a function of alpha, both strategies, both students; bars are seeds."""
@@ -104,7 +105,7 @@ class AlphaGrid:
         return effect_of_alpha(lines, bars, y_name, alt=f"{y_name} over alpha. {text}")
 
     def reading(self) -> str:
-        """For every strategy and student: the best alpha by BLEU and by dev loss, and how large the differences are."""
+        """For every strategy and student: the best alpha above 0 by BLEU and by dev loss, beside alpha 0 and chance."""
         lines = []
         for of, unit, sign in (("bleu", "BLEU", 1), ("dev_loss", "loss", -1)):
             for key, found in self.scores[of].items():  # type: ignore[index]
@@ -113,8 +114,9 @@ class AlphaGrid:
                 chance = max(self.spread[of][key].values(), default=0.0)  # type: ignore[index]
                 width = max(means.values()) - min(means.values())
                 lines.append(
-                    f"{STRATEGIES[key[0]]} {key[1]}  best {unit:4s} at alpha {best:g}; all lie within {width:5.2f}, "
-                    f"one standard deviation between seeds is {chance:.2f}"
+                    f"{STRATEGIES[key[0]]} {key[1]}  best {unit:4s} at alpha {best:g}: {means[best]:5.2f}, "
+                    f"alone {_mean(found[0]):5.2f}; all alphas above 0 lie within {width:5.2f}, "
+                    f"seeds spread by {chance:.2f}"
                 )
         return "\n".join(lines)
 

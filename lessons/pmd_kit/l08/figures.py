@@ -139,7 +139,7 @@ def change_grid(
         for row, values in enumerate(table):
             for column, value in enumerate(values):
                 ax.text(column, row, f"{value:+.{digits}f}", ha="center", va="center", fontsize=SMALL_TEXT_SIZE,
-                        color="white" if abs(value) > 0.7 * most else "black")  # fmt: skip
+                        color="white" if abs(value) > 0.6 * most else "black")  # fmt: skip
         ax.set_xticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
         ax.set_yticks(range(len(pairs)), pairs)
         ax.tick_params(labelleft=ax is axes[0])
