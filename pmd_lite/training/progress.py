@@ -103,7 +103,7 @@ def describe_passes(
     lines = [f"an epoch is {clock.epoch:,} updates; the run has {clock.total:,}, which are {epochs} epochs"]
     for i, row in enumerate(visits):
         who = (f"model_{i + 1} " if len(visits) > 1 else "") + ("has seen" if so_far else "sees")
-        lines.append(f"{who} each sentence so many times: {by_pair(pairs, row, '.3g')}")
+        lines.append(f"{who} each sentence so many times: {by_pair(pairs, [float(f'{x:.3g}') for x in row], ',g')}")
     return lines
 
 

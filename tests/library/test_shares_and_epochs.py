@@ -24,6 +24,7 @@ from pmd_lite.planning.stand_in import mean_per_batch
 from pmd_lite.sampling.schedule import PairSchedule, batch_shares
 from pmd_lite.sampling.temperature import temperature_probabilities
 from pmd_lite.training.learner import Learner
+from pmd_lite.training.progress import describe_passes
 from tests.conftest import SHORT, MakeTrainer
 
 FROM_30_TO_30_000 = (30_000, 3_000, 300, 30)
@@ -257,6 +258,8 @@ def test_estimate_says_it_beforehand(tiny_corpus: Any) -> None:
     assert f"an epoch is {found.work.clock.epoch} updates" in text
     first = found.work.visits[0, 0].item()
     assert f"sees each sentence so many times: {found.facts.pairs[0]} {first:.3g}" in text
+    *_, many = describe_passes(found.work.clock, ["a", "b", "c"], [[1014.0, 55.73, 2.0]])
+    assert many == "sees each sentence so many times: a 1,010, b 55.7, c 2"
     alone = found.config.train.steps * batch_shares(
         temperature_probabilities(found.facts.sizes, 1), torch.tensor(found.facts.per_batch, dtype=torch.float64),
         "sentences",
