@@ -49,12 +49,11 @@ def load_corpus(
         name: a toy world ("toy", "hard", ...) or the directory of a corpus (a path with a separator or that exists).
         direction: swap the sides of the pairs if needed: "o2m" trains English into many.
         pairs: only these pairs, with their names after swapping.
-        strict: refuse a directory with an unsound line; False leaves such lines out, with a warning in
-            `Corpus.warnings`.
+        strict: refuse a directory with an unsound line; False leaves such lines out and warns in `Corpus.warnings`.
         seed, world: for a toy world, its seed and the settings to change.
     Raises: UserError that says what is wrong with the corpus, where, and what to do.
     """
-    from pmd_corpora.toy import toy_corpus  # not above: pmd_corpora imports this package, so it must be loaded first
+    from pmd_corpora.toy import toy_corpus  # not above: pmd_corpora stands on this package
     from pmd_corpora.toy.world import WORLDS
 
     if str(name) in WORLDS:
@@ -87,8 +86,7 @@ def train(
         out: run directory; by default runs/CORPUS-METHOD-seedN.
         samplers: other samplers than the method's own, one per student: ["tau=1", "tau=5", "tau=inf"].
         resume: "auto" continues an interrupted run, with bit-identical results, and returns a finished one as it is, or
-            prolongs it if steps, epochs, max_steps or patience allow more updates; "never" refuses a directory with a
-            run.
+            prolongs it if steps, epochs, max_steps or patience allow more; "never" refuses a directory with a run.
         show: "bar", "lines", "dashboard" (in a notebook, a figure that grows), "off", or "auto" (a bar in a terminal or
             a notebook).
         score: translate and score the test sets at the end.

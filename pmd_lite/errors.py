@@ -23,7 +23,9 @@ class UserError(Exception):
 class Interrupted(UserError):
     """Ctrl-C or another signal: the state was saved; the message says how to continue. `number`: of the signal."""
 
-    number: int = signal.SIGINT
+    def __init__(self, message: str, number: int = signal.SIGINT):
+        super().__init__(message)
+        self.number = number
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

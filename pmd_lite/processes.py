@@ -62,9 +62,7 @@ def launch(
         if not asked:
             return Run((Path(folder) / "run").read_text(encoding="utf-8"))
     name = signal.Signals(asked[0]).name
-    stopped = Interrupted(f"stopped by {name}; what was saved is whole. Give the same command again to continue")
-    stopped.number = asked[0]
-    raise stopped
+    raise Interrupted(f"stopped by {name}; what was saved is whole. Give the same command again to continue", asked[0])
 
 
 def one_rank(job: dict[str, Any], corpus_options: dict[str, Any], threads: int) -> str:

@@ -141,8 +141,7 @@ def evaluate(
         metrics: scores to print: bleu, chrf, ter. TER takes minutes, and is counted only if it is named; then too,
             without --beam, existing translations are scored.
         strict: as in training (--no-strict leaves unsound lines out).
-        ensemble: score the students of these runs together with those of this run, as in `translate`; nothing goes
-            into scores.json.
+        ensemble: score the students of these runs together with this run's, as in `translate`; not in scores.json.
         engine: as in `translate`.
     """
     from pmd_lite.api import load_corpus

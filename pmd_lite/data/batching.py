@@ -122,8 +122,7 @@ def cut_split(split: EncodedSplit, order: Ints, budget: int, rng: np.random.Gene
 
     Sentences whose longer sides are equal are sorted by the difference of their sides: ascending for even lengths,
     descending for odd ones, so that neighbours stay alike from one length to the next. Equal ones keep their order.
-    With `rng`, this difference changes by up to one token: otherwise the same sentences would meet in almost every
-    pass.
+    With `rng`, this difference changes by up to one token: else the same sentences would meet in almost every pass.
     """
     src, trg = split.src.lengths, split.trg.lengths
     longer = np.maximum(src, trg)

@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """The settings that all layers of a model share. Raises ValueError if they fit no layer; `ModelConfig` asks it."""
+    """The settings that all layers share. Raises ValueError if they fit no layer; `ModelConfig` knows without torch."""
 
     d_model: int
     heads: int

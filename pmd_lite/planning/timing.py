@@ -199,8 +199,7 @@ def memory_now(device: torch.device) -> float:
 def peak_memory(device: torch.device) -> Iterator[Callable[[], float]]:
     """Watch memory within the block; the yielded function returns the largest number of bytes so far.
 
-    On CUDA the allocator counts (this resets its peak). Elsewhere a thread reads the process's memory every few
-    milliseconds.
+    On CUDA the allocator counts (this resets its peak). Elsewhere a thread reads the process's memory again and again.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -60,8 +60,7 @@ def own_tokenizer(rundir: RunDir) -> Tokenizer:
 def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, shared: Tokenizer | None) -> None:
     """Raises UserError when the run in this directory was begun with a tokenizer other than the wanted one.
 
-    shared: the wanted tokenizer; None: one that the run trains itself. A run that was killed before it had a tokenizer
-    takes any.
+    shared: the wanted tokenizer; None: one that the run trains. A run that was killed before it had one takes any.
     """
     stored, folder = rundir.config["tokenizer"], rundir.path / "tokenizer"
     present = own_tokenizer(rundir) if (folder / "tokenizer.json").exists() else None

@@ -36,6 +36,8 @@ from pmd_lite.training.weights import SUM, read_state, read_weights, save_weight
 FORMAT = 2
 """The meaning of a run's numbers; config.json and stored results hold it. 2: an epoch is a pass over the data, P(l) is
 a share of sentences, weight decay is decoupled. Runs of format 1 hold no such number."""
+EARLIER = ("an earlier version of pmd_lite began this run, and its files lack the checksums that this one compares. "
+           "Choose another directory")  # fmt: skip
 
 _CONFIG = {
     "format": int, "method": str, "samplers": [str], "config": {"train": dict}, "init": dict | None,
@@ -135,7 +137,10 @@ class RunDir:
     def summary(self) -> dict[str, Any]:
         """finished.json. Raises UserError when it, metrics.jsonl or config.json is not as this run left it."""
         about: dict[str, Any] = read_json(self.path / "finished.json", _END)
-        if about != self.sealed(about, self._log().hex()) or not {"reason", "step", "seconds"} <= about.keys():
+        whole = {"reason", "step", "seconds"} <= about.keys()
+        if whole and "sum" not in about:
+            raise UserError(f"{self.path}: {EARLIER}")
+        if not whole or about != self.sealed(about, self._log().hex()):
             what = "finished.json or metrics.jsonl is not as this run left it. Copy both back from a backup"
             raise UserError(f"{self.path}: {what}")
         return about
@@ -260,12 +265,12 @@ class RunDir:
                 path = self._best_file(i)
                 best[i] = read_weights(path)[1] if path.exists() else {}
             path = self.checkpoints / name / "state.pt"
-            strange = self._strange(name, state, read, best)
+            strange = self._strange(name, state, read, best) if "ties" in state else EARLIER
         except Exception as error:  # torch.load raises many kinds for a damaged file
             what = f"{path}: this checkpoint is damaged ({reason(error)}). Copy its folder {anew}"
             raise UserError(refused(path, error) or what) from None
         if strange:
-            raise UserError(f"{strange}. Copy it {anew}")
+            raise UserError(f"{self.path}: {EARLIER}" if strange == EARLIER else f"{strange}. Copy it {anew}")
         self._best = {i: about[SUM] for i, about in best.items() if about}
         state.pop("ties")
         return models, state
@@ -304,9 +309,11 @@ class RunDir:
             raise UserError(f"{file}: no weights yet; train this run first")
         try:
             weights, about = read_weights(file)
-            if about != {**about, **self.about(student, about.get("step", ""))}:
+            if "run" in about and about != {**about, **self.about(student, about.get("step", ""))}:
                 raise ValueError("they belong to another run or student")
         except Exception as error:  # safetensors raises many kinds
             what = f"{file}: these weights are damaged ({reason(error)}). Copy it back from a backup, or train anew"
             raise UserError(refused(file, error) or what) from None
+        if "run" not in about:
+            raise UserError(f"{file}: {EARLIER}")
         return weights

@@ -100,10 +100,8 @@ class Trainer(Algorithm1):
                     self._stop = self.group.any(self._asked > 0)
                     self._between_steps(progress)
                 if self.group.any(self._asked > 0):  # also if it came in the last step: scoring may take long
-                    stopped = Interrupted(f"stopped at step {self.clock.step} of {self.clock.total}; saved in "
-                                          f"{self.rundir.path}. Give the same command again to continue")  # fmt: skip
-                    stopped.number = self._signal
-                    raise stopped
+                    what = f"stopped at step {self.clock.step} of {self.clock.total}; saved in {self.rundir.path}"
+                    raise Interrupted(f"{what}. Give the same command again to continue", self._signal)
         finally:
             progress.close()
         return "early stop" if self.clock.step < self.clock.total else "all steps made"

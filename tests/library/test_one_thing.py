@@ -18,6 +18,7 @@ from pmd_lite.errors import UserError
 from pmd_lite.run import Run
 from pmd_lite.training.rundir import RunDir
 from pmd_lite.training.snapshot import differences
+from pmd_lite.training.weights import save_weights
 from tests.conftest import SHORT, stopped_at
 
 WORDS: dict[str, Any] = {**SHORT, "steps": 8, "eval_every": 2, "show": "off", "score": False, "device": "cpu"}
@@ -156,11 +157,21 @@ def test_a_changed_configuration_is_refused(run: Path, three_pairs: Corpus) -> N
         train(three_pairs, "bi-pmd", "toy", out=run, **{**WORDS, "seed": 2})
 
 
-def test_a_checkpoint_without_its_sums_is_refused(run: Path, three_pairs: Corpus) -> None:
+def test_a_run_that_an_earlier_version_began_is_refused_as_one(run: Path, three_pairs: Corpus) -> None:
+    """It is not damaged: there were no such checksums when its files were written (before 2026-11-29)."""
+    sentence = "an earlier version of pmd_lite began this run, and its files lack the checksums that this one compares"
     state = torch.load(newest(run) / "state.pt", weights_only=True)
     del state["ties"]
     torch.save(state, newest(run) / "state.pt")
-    assert str(newest(run) / "state.pt") in refusal(three_pairs, run)
+    assert refusal(three_pairs, run) == f"{run}: {sentence}. Choose another directory"
+    best = FILES["best_1"](run)
+    weights = load_file(best)
+    save_weights(weights, best)
+    with pytest.raises(UserError, match=rf"{best}: {sentence}"):
+        RunDir(run).load_weights(0)
+    (run / "finished.json").write_text('{"reason": "all steps made", "step": 8, "seconds": 1.0}', encoding="utf-8")
+    with pytest.raises(UserError, match=rf"{run}: {sentence}"):
+        RunDir(run).summary()
 
 
 @pytest.mark.slow
