@@ -52,6 +52,17 @@ print("done", trained.pairs)
 '''
 
 
+LESSON = """
+import nbformat
+from nbclient import NotebookClient
+
+lesson = nbformat.read("10_auto_pmd.ipynb", as_version=4)
+lesson.cells.append(nbformat.v4.new_code_cell("print(pmd.__file__, l10.__file__)"))
+NotebookClient(lesson, timeout=300).execute()
+print(lesson.cells[-1].outputs[0].text)
+"""
+
+
 def alone() -> dict[str, str]:
     """The variables of this process, without a path to the checkout."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -93,10 +104,10 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / folder
 
 
-def run(words: Sequence[str | Path], place: Path) -> str:
+def run(words: Sequence[str | Path], place: Path, **variables: str) -> str:
     """What a command prints, run in another directory with nothing of the checkout on the path."""
     place.mkdir(exist_ok=True)
-    done = subprocess.run([*map(str, words)], cwd=place, env=alone(), capture_output=True, text=True)
+    done = subprocess.run([*map(str, words)], cwd=place, env=alone() | variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -130,6 +141,13 @@ def test_lessons_are_copied_out_of_the_wheel(clean: Path, tmp_path: Path) -> Non
     with pytest.raises(AssertionError, match=r"00_the_whole_story\.ipynb: 1 files there differ from ours"):
         run([script, "lessons", "course"], tmp_path)
     assert not (copied / "16_beyond_the_paper.ipynb").exists(), "a refused call copies nothing"
+
+
+@pytest.mark.slow
+def test_a_copied_lesson_runs_outside_the_checkout(clean: Path, tmp_path: Path) -> None:
+    run([clean / "pmd-lite", "lessons", "course"], tmp_path)
+    said = run([clean / "python", "-c", LESSON], tmp_path / "course", PMD_SIZE="ci")
+    assert [Path(line).is_relative_to(clean.parent) for line in said.split()] == [True, True], said
 
 
 @pytest.mark.slow
