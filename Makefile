@@ -33,7 +33,7 @@ lab: $(VENV)/.runtime ## open the lessons in JupyterLab
 	@$(PY) -m jupyterlab --LabApp.default_url=/lab/tree/lessons/00_the_whole_story.ipynb
 
 test: checks ## ruff, mypy, lessons against their sources, pytest
-	$(PY) -m pytest $(SPREAD)
+	$(PY) -m pytest $(SPREAD) -r s
 
 test-fast: checks ## the same without the slow tests: for the minutes between two commits
 	$(PY) -m pytest $(SPREAD) -m "not slow"

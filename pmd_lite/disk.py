@@ -1,7 +1,7 @@
 """Files and directories that appear whole or not at all, and messages about what the file system refuses.
 
-Every other room writes through this file, with two exceptions that need more: a log that grows line by line
-(training/rundir.py), and downloads that continue after a kill (pmd_corpora/transfer.py).
+Every other room of pmd_lite writes through this file. One thing needs more: a log that grows line by line
+(training/rundir.py).
 """
 
 import errno

@@ -36,7 +36,7 @@ NOTATION: tuple[Symbol, ...] = (
     Symbol("τ", "sampling temperature", "Eq. 2", "config:Config.tau", "02"),
     Symbol("P, P_1, P_2", "probability of drawing each pair", "Eq. 2",
            "interfaces:Sampler.probabilities", "02"),
-    Symbol("θ_1, θ_2", "the two students", "3.1", "training.trainer:Trainer", "07"),
+    Symbol("θ_1, θ_2", "the two students", "3.1", "training.step:Algorithm1", "07"),
     Symbol("B_ℓ", "a batch of one pair", "Alg. 1", "data.batching:Batch", "01"),
     Symbol("L_ce", "label-smoothed cross-entropy", "Eq. 1", "distillation.losses:ce_loss", "04"),
     Symbol("L_kd", "distillation loss", "Eq. 3", "distillation.losses:kd_loss", "07"),

@@ -466,5 +466,5 @@ Table(columns, rows)
 # - A batch holds one pair and costs longest × sentences. Sorting by length saves padding; a mask keeps the remaining padding
 #   out of attention and loss.
 #
-# **Where to go next.** Section 2.1 of the paper and its appendix "Data Statistics". The code is in `pmd_lite/data`: `toy.py`,
-# `tokenizer.py`, `tokens.py` and `batching.py`. Lesson 02 decides which pair is trained next.
+# **Where to go next.** Section 2.1 of the paper and its appendix "Data Statistics". The code is in `pmd_lite/data`:
+# `tokenizer.py`, `tokens.py` and `batching.py`; the toy languages are made in `pmd_corpora/toy`. Lesson 02 decides which pair is trained next.

@@ -31,7 +31,6 @@ import torch
 import pmd_lite as pmd
 from pmd_kit import l03
 from pmd_kit.listing import listing
-from pmd_lite.evaluation.tables import Table
 
 # %% tags=["parameters"]
 size = None  # papermill: -p size ci
@@ -393,6 +392,9 @@ l03.figures.position_similarity(
 #   changed; it is normalised only once, at the end of the stack.
 
 # %%
+from pmd_lite.evaluation.tables import Table
+
+
 def spread_after_each_layer(norm):
     torch.manual_seed(0)
     deep = Transformer(1000, d_model=64, encoder_layers=6, norm=norm, dropout=0.0)

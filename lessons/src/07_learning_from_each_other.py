@@ -35,7 +35,6 @@ import pmd_lite as pmd
 from pmd_kit import l07, tiny
 from pmd_kit.listing import excerpt, listing
 from pmd_lite.distillation.losses import ce_loss, kd_loss, log_probs, nll, pmd_loss, probs, soft_target, token_logits
-from pmd_lite.evaluation.tables import Table
 
 # %%
 teacher_p = torch.tensor([[0.5, 0.3, 0.2]])
@@ -490,6 +489,8 @@ bleu_table([single, vanilla])
 # What does `model_1` have more, or less, than its twin?
 
 # %%
+from pmd_lite.evaluation.tables import Table
+
 rows = []
 for pair, n in vanilla.sizes.items():
     bleu, loss = ([of(run)[pair] for run in (single, vanilla)] for of in (pmd.Run.bleu, pmd.Run.best_dev_loss))

@@ -35,7 +35,6 @@ import pmd_lite as pmd
 from pmd_kit import l10, tiny
 from pmd_kit.listing import listing
 from pmd_lite.distillation.actions import ACTIONS, act, logit
-from pmd_lite.evaluation.tables import Table
 
 # %%
 size = pmd.run_size()
@@ -57,6 +56,7 @@ auto = pmd.train(corpus, "auto-pmd", out=runs_in / "auto-pmd", show="off", score
 import torch
 
 from pmd_lite.distillation.search import choose, reduced_space
+from pmd_lite.evaluation.tables import Table
 
 alpha = torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
 R = torch.tensor([[2.10, 2.31, 3.40], [2.12, 2.30, 3.40], [2.07, 2.35, 3.52]])  # [trial, pair]

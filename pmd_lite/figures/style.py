@@ -22,6 +22,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
+from pmd_lite.disk import write_atomic, write_bytes
 from pmd_lite.errors import UserError
 
 # Okabe and Ito's palette, told apart with any colour vision. Yellow is left out: too pale for a line on white.
@@ -138,12 +139,11 @@ def save_figure(fig: Figure, stem: str | Path) -> tuple[Path, Path]:
     The same figure gives the same bytes. Missing folders are made.
     """
     stem = Path(stem)
-    stem.parent.mkdir(parents=True, exist_ok=True)
     png, pdf = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")
-    png.write_bytes(png_bytes(fig, PRINT_DPI))
+    write_bytes(png, png_bytes(fig, PRINT_DPI))
     # Without these fields the file would name today's date and the matplotlib version.
     unset = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-    fig.savefig(pdf, format="pdf", metadata={"Subject": alt_text(fig), **unset})
+    write_atomic(pdf, lambda p: fig.savefig(p, format="pdf", metadata={"Subject": alt_text(fig), **unset}))
     return png, pdf
 
 

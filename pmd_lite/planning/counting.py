@@ -175,7 +175,7 @@ class _Counter:
     def _taught(
         self, student: int, pair: int, tokens: float, passes: float, listeners: int, kept: bool = False
     ) -> Effort:
-        """What teachers and gates compute for these tokens (see `training.step.Step.count_teaching`)."""
+        """What teachers and gates compute for these tokens (see `training.step.Algorithm1.count_teaching`)."""
         teachers, looks = len(self.distiller.teachers(student, pair)), 2 if self.distiller.gated else 1
         projections = 1 if kept else looks * listeners
         spent = teachers * self._of(pair, tokens, passes, projections)

@@ -61,6 +61,13 @@ def test_an_open_question_is_answered_in_the_solutions(source: Path) -> None:
             assert "BEGIN ANSWER" in text or re.search(r"<summary>(Our answer|How to answer)", text), text[:200]
 
 
+@each
+def test_a_lesson_begins_with_few_imports(source: Path) -> None:
+    """At most eight lines, blank ones included: what only one cell needs, this cell imports."""
+    first = next(cell.source for cell in load(source).cells if cell.cell_type == "code")
+    assert "import " in first and len(first.strip().splitlines()) <= 8
+
+
 @pytest.mark.slow
 @each
 def test_answers_are_in_the_solved_copy_only(source: Path) -> None:

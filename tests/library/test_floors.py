@@ -84,7 +84,7 @@ def upward(modules: Mapping[str, str]) -> list[str]:
 
 
 def circles(modules: Mapping[str, str]) -> list[list[str]]:
-    """Files that import each other in a loop. A package that only re-exports names is skipped."""
+    """Files that import each other in a loop."""
     below = {module: {name for name, _ in imported(module, text, modules)} for module, text in modules.items()}
     found: list[list[str]] = []
     done: set[str] = set()
