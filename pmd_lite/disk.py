@@ -140,7 +140,7 @@ def place(path: str | Path) -> Path:
 
 
 def opened(path: Path) -> BufferedReader:
-    """A file, open for reading. Raises OSError, also for what is not a file: a pipe would make us wait for ever."""
+    """A file, open for reading. Raises OSError, also for what is not a file: a pipe can keep a reader waiting."""
     if path.exists() and not path.is_file():
         raise OSError(errno.ENOTSUP, "it is a directory, a pipe or a device, not a file", str(path))
     return path.open("rb")

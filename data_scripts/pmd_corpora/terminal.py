@@ -46,7 +46,7 @@ class _Heard(io.FileIO):
 def terminal() -> Iterator[None]:
     """Print UTF-8 and LF in the block, whatever the locale, and in the processes that it starts.
 
-    A reader that ends early (`... | head -1`) is no error: what it would have read is dropped.
+    A reader that ends early (`... | head -1`) is not an error: what it would have read is dropped.
     """
     os.environ["PYTHONIOENCODING"], streams = "utf-8:backslashreplace", (sys.stdout, sys.stderr)
     for name, stream in zip(("stdout", "stderr"), streams, strict=True):

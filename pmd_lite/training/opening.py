@@ -73,7 +73,7 @@ def check_tokenizer(rundir: RunDir, corpus: Corpus, config: TokenizerConfig, sha
         if shared.fingerprint not in (begun_with, extends):
             raise UserError(f"{rundir.path}: its tokenizer differs from the given one. {remedy}")
     elif reasons := unlike(present, corpus, config) if present else ["it was given with tokenizer="]:
-        raise UserError(f"{rundir.path}: its tokenizer differs from its own, which it would train without tokenizer=: "
+        raise UserError(f"{rundir.path}: its tokenizer is not the one it would train without tokenizer=: "
                         f"{'; '.join(reasons)}. {remedy}")  # fmt: skip
 
 

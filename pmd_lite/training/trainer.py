@@ -154,7 +154,7 @@ class Trainer(Algorithm1):
         return events
 
     def _prolonged(self, planned: int) -> str:
-        """What a run continues that was planned for so many updates. UserError if it would stop at once."""
+        """What to say of a run that was planned for so many updates and goes on. UserError if it has converged."""
         now, whole = self.clock, self.asked
         if self._converged():
             raise UserError(f"{self.rundir.path} stopped early: {self.config.train.patience} evaluations had no gain. "
