@@ -113,7 +113,7 @@ class Run:
 
     @property
     def finished(self) -> dict[str, Any]:
-        """How it ended: reason, step, seconds, multiply_adds by purpose, parameters of a student. UserError before it."""
+        """How it ended: reason, step, seconds, multiply_adds by purpose, parameters of a student. Else UserError."""
         return self.dir.summary()
 
     @property

@@ -219,7 +219,7 @@ class Exercise:
 
 
 def _is_stub(answer: Any) -> bool:
-    """Whether a function does nothing at all: dots, `pass` or a docstring. True also for what is not a plain function."""
+    """Whether a function does nothing: dots, `pass` or a docstring. True also for what is not a plain function."""
     code = getattr(answer, "__code__", None)
     if code is None:
         return True
