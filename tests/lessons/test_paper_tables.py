@@ -1,4 +1,4 @@
-"""The paper's numbers agree with each other, with the exceptions that we know."""
+"""Appendix E: the paper's numbers agree with each other, with the exceptions that we know."""
 
 from __future__ import annotations
 
