@@ -1,4 +1,4 @@
-"""Appendix C: a run of ted8 or wmt6 takes what was published for its data set and direction, unless options say otherwise."""
+"""Appendix C: a run of ted8 or wmt6 takes what was published for its corpus and direction, unless told otherwise."""
 
 from __future__ import annotations
 
