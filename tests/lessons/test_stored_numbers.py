@@ -129,8 +129,7 @@ MADE: list[tuple[str, Callable[[], str]]] = [
         bleu(LONG, spread=True), *map(price, (LONG, "bi-pmd: model_1", "auto-pmd: model_1")))),
     ("results", lambda: "{} times the compute of tau=1: {} and {} BLEU".format(
         price(f"{LONG_BI}: model_1"), *(bleu(f"{LONG_BI}: model_{i}") for i in (1, 2)))),
-    ("results", lambda: "for as many updates has {} for {} times the compute, `model_1` {} more on the large".format(
-        bleu(DROPOUT), price(DROPOUT), apart(f"{LONG_BI}: model_1", DROPOUT, 0)[0])),
+    ("results", lambda: f"tau=2 with .3 has {bleu(DROPOUT)} for {price(DROPOUT)} times the compute, not told apart"),
     ("results", lambda: "it gains {} on the small ones, marked, and {} on the large ones, not marked".format(
         *(apart(LONG, "tau=1", group)[0] for group in (1, 0)))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
@@ -186,12 +185,12 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
             assert [apart(student, LONG, g)[1] for g in (0, 1)] == ["▲", ""]
             assert [apart(student, SINGLES, g)[1] for g in (0, 1)] == ["▲", ""]
             assert [apart(student, base, g)[1] for base in ("tau=1", "tau=5") for g in (0, 1)] == [
-                "▲", "▲", "▲", "▲" if student.endswith("model_2") else ""
+                "▲", "▲", "▲", ""
             ]  # fmt: skip
-            assert [apart(student, DROPOUT, g)[1] for g in (0, 1)] == ["▲" if student.endswith("model_1") else "", ""]
+            assert [apart(student, DROPOUT, g)[1] for g in (0, 1)] == ["▲", ""]
         else:
             assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
-    assert [apart(DROPOUT, LONG, g)[1] for g in (0, 1)] == ["▲", ""]
+    assert [apart(DROPOUT, LONG, g)[1] for g in (0, 1)] == ["", ""]
 
 
 def test_lesson_00s_world_in_the_results() -> None:
