@@ -236,7 +236,7 @@ class Study:
                 inside = [i for i, pair in enumerate(self.sizes) if pair in group]
                 means = [[fmean(losses[i] for i in inside) for losses in one["dev_loss"]] for one in curves]
                 lowest = [one["steps"][line.index(min(line))] for one, line in zip(curves, means, strict=True)]
-                cells += [f"{min(lowest):,} to {max(lowest):,}" if len(lowest) > 1 else f"{lowest[0]:,}",
+                cells += [f"{min(lowest):,} to {max(lowest):,}" if len({*lowest}) > 1 else f"{lowest[0]:,}",
                           mean_spread([line[-1] - min(line) for line in means])]  # fmt: skip
             if cells:
                 rows.append([label, *cells])
@@ -270,7 +270,7 @@ class Study:
             for name, pairs in zip(("large", "small"), self.groups, strict=True):
                 found = self.difference(other, label, pairs)
                 marked += bool(found.mark)
-                said.append(f"{name} pairs {words[found.mark]} ({found.delta:+.1f})")
+                said.append(f"{name} pairs {words[found.mark]} ({round(found.delta, 1) + 0.0:+.1f})")
             n = len(self.common_seeds((other, label)))
             twin = "" if base else f" against {other}"
             lines.append(f"{label}{twin}, {n} {'seed' if n == 1 else 'seeds'}: {', '.join(said)}")
