@@ -56,8 +56,8 @@ sorted_parts.figure()
 print(sorted_parts.reading())
 
 # %% [markdown]
-# **What to notice.** Up and to the right is better. The squares are the two single networks; the circles are the two that teach
-# each other. Each arrow leads from a single network to the student that began as its twin, with the same weights and the same
+# **What to notice.** Up and to the right is better, and each world has axes of its own. The squares are the two single networks:
+# the higher one draws by number, the lower one evenly. The circles are the two that teach each other. Each arrow leads from a single network to the student that began as its twin, with the same weights and the same
 # order of parts. So every difference is caused by what the students tell each other. Whatever lies below and to the left of a
 # step is beaten: where the solid step lies outside the dashed one, the frontier has moved. A square inside the dashed step is
 # beaten by the other square: in such a world, drawing evenly gains nothing by itself. Each world is a new problem from a

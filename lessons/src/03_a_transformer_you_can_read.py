@@ -296,7 +296,8 @@ l03.widgets.attention_figure("fra, decoder 2 to source", shown["fra, decoder 2 t
 # piece that continues a word). Take the row that leads to the beginning of "small": do some heads look at *vabra*, which stands
 # *after* its noun? Does the row that leads to "lamps" look back at *pahagebes*? Where you see this, attention has learned that
 # adjectives change places; we did not program it. A head that has nothing to look for must still spend its weight somewhere,
-# and it often spends it on the language tag or on the end of the sentence. The crosses are pads.
+# and it often spends it on the language tag (the column `eng`) or on the end of the sentence. Weights below .3 have their colour
+# only. The crosses are pads.
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** Look for the darkest cell of each of the two rows, head by head. The row that leads to "small" should have

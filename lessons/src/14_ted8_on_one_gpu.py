@@ -436,8 +436,9 @@ l14.figures.reach_of_fp16(
 #
 # Our dry run is too short to look like training, and this notebook was made without a GPU. So here is a stored log: Bi-PMD with
 # the preset `small` on 11,070 real sentence pairs of Tatoeba, 3,600 updates in 33 minutes of one CPU core, with the same code that
-# would train TED-8. Its two students are taught by the mean of both. The directory beside this notebook holds its `config.json` and
-# its `metrics.jsonl`, and no text. (The command: `python -m benchmarks.study real-text --source data/tatoeba6_easy --seeds 1
+# would train TED-8. Its two students are taught by the mean of both. The study cuts `tatoeba6_easy` to a
+# long tail and calls the result `tatoeba6-cut`. The directory beside this notebook holds the run's `config.json` and its
+# `metrics.jsonl`, and no text. (The command: `python -m benchmarks.study real-text --source data/tatoeba6_easy --seeds 1
 # --rows "bi-pmd teacher=ensemble"`.)
 
 # %%
@@ -447,13 +448,15 @@ from pmd_lite.run import Run
 dashboard(Run(Path("results") / "logs" / "real-text-bi-pmd"))
 
 # %% [markdown]
-# **What to notice.** Which pairs stop falling, and after how many updates? Which weights move, and why do these stand still? In a
-# long run, these signs should worry you: a loss that jumps, a pair that stands still while others fall, weights that reach 0 or 1
-# at once, tokens per second that sink (another user on the card), skips that do not stop.
+# **What to notice.** Which pairs stop falling, and after how many updates? When do the weights change, and why do they stand still
+# after that? Why do the tokens per second fall at the same update? In a long run, these signs should worry you: a loss that
+# jumps, a pair that stands still while others fall, weights that reach 0 or 1 at once, tokens per second that sink for no reason of
+# the method (another user on the card), skips that do not stop.
 #
 # <!-- BEGIN ANSWER -->
 # **Our answer.** The small pairs flatten first, and the large ones still fall slowly at the end. The weights are those of Bi-PMD:
-# one number for all pairs, from three tenths of the run on.
+# one number for all pairs, from three tenths of the run on. From there on each student also waits for its teacher's pass over
+# every batch, so there are fewer tokens per second.
 # <!-- END ANSWER -->
 
 # %% [markdown]
