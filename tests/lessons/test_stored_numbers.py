@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -65,16 +66,23 @@ def study() -> Study:
     return Study.load(ROOT / "lessons" / "results" / "studies" / "real-text")
 
 
-def bleu(label: str, spread: bool = False) -> str:
-    """HRL / LRL of a system of the study of real text, mean over its seeds."""
-    found = [mean_spread(values) for values in study().means(label, "BLEU")]
+def bleu(label: str, spread: bool = False, seeds: tuple[int, ...] = ()) -> str:
+    """HRL / LRL of a system of the study of real text, mean over its seeds, or over these."""
+    found = [mean_spread(values) for values in study().means(label, "BLEU", seeds)]
     tail = [f" ± {x.spread:.1f}".replace(" 0.", " .") if spread else "" for x in found]
     return " / ".join(f"{x.mean:.1f}{end}" for x, end in zip(found, tail, strict=True))
 
 
-def apart(label: str, base: str, group: int) -> tuple[str, str]:
-    """BLEU of a system minus that of another, over the large (0) or small (1) pairs of the study, and its mark."""
-    found = study().difference(base, label, study().groups[group])
+def apart(label: str, base: str, group: int, seed: int = 0) -> tuple[str, str]:
+    """BLEU of a system minus that of another, over the large (0) or small (1) pairs of the study, and its mark.
+
+    Over the seeds that both have, or one of them.
+    """
+    known = study()
+    if seed:
+        both = {name: known.systems[name] for name in (label, base)}
+        known = replace(known, systems={n: replace(one, seeds={seed: one.seeds[seed]}) for n, one in both.items()})
+    found = known.difference(base, label, known.groups[group])
     return f"{abs(found.delta):.1f}".replace("0.", "."), found.mark
 
 
@@ -85,6 +93,7 @@ def price(label: str) -> str:
 
 LONG = "tau=2 steps=12000 patience=12"
 DROPOUT = "tau=2 dropout=0.3 steps=12000 patience=12"
+MEAN = "mean of 5: tau=2 steps=12000"
 LONG_BI = "bi-pmd start=0.09 steps=12000 patience=12"
 SINGLES, DISTILLED = "ensemble tau=1 + tau=5", "ensemble-distill samplers=tau=2"
 NEAR = ("multidds-s", "cooldown", "multiuat")
@@ -129,7 +138,10 @@ MADE: list[tuple[str, Callable[[], str]]] = [
         bleu(LONG, spread=True), *map(price, (LONG, "bi-pmd: model_1", "auto-pmd: model_1")))),
     ("results", lambda: "{} times the compute of tau=1: {} and {} BLEU".format(
         price(f"{LONG_BI}: model_1"), *(bleu(f"{LONG_BI}: model_{i}") for i in (1, 2)))),
-    ("results", lambda: f"tau=2 with .3 has {bleu(DROPOUT)} for {price(DROPOUT)} times the compute, not told apart"),
+    ("results", lambda: f"and the stop, {bleu(DROPOUT)} for {price(DROPOUT)} times the compute, not told apart"),
+    ("results", lambda: f"last five weights averaged, has {bleu(MEAN, seeds=(1,))} for {price(MEAN)} times the"),
+    ("results", lambda: "has {} more on the large languages, not marked, `model_2` {} less, marked (*seed 1*)".format(
+        *(apart(f"{LONG_BI}: model_{i}", MEAN, 0, seed=1)[0] for i in (1, 2)))),
     ("results", lambda: "it gains {} on the small ones, marked, and {} on the large ones, not marked".format(
         *(apart(LONG, "tau=1", group)[0] for group in (1, 0)))),
     ("results", lambda: "In mean BLEU MultiUAT ({}), MultiDDS-S ({}) and Cooldown ({}) are above tau=1 ({})".format(
@@ -191,6 +203,7 @@ def test_marks_of_the_study_are_those_of_the_page() -> None:
         else:
             assert apart(LONG, student, 0)[1] == "▲" and apart(LONG, student, 1)[1] in ("", "▲")
     assert [apart(DROPOUT, LONG, g)[1] for g in (0, 1)] == ["", ""]
+    assert [apart(f"{LONG_BI}: model_{i}", MEAN, g, seed=1)[1] for i in (1, 2) for g in (0, 1)] == ["", "", "▼", ""]
 
 
 def test_lesson_00s_world_in_the_results() -> None:
