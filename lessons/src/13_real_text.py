@@ -351,6 +351,7 @@ study.bill()
 # with three it is not. Then read `mean of 5`: the same $\tau=2$, which only goes on although its mean dev loss rises, gains
 # three BLEU on the large pairs and loses nothing on the small ones. So the stop had held it back, not its sampler, and most of
 # what the long students seemed to gain was time. Its row has one seed; and the students' last weights were not averaged.
+# The two students that both sample at $\tau=2$ say what different samplers are worth: compare the better one with Bi-PMD's.
 # <!-- END ANSWER -->
 
 # %% [markdown]
@@ -395,8 +396,8 @@ l13.checks.my_updates(student).grade(updates, seed=13)
 
 # %% [markdown]
 # What would a fair verdict on the paper need? A corpus whose large pairs have more than 6,000 sentences: the paper's have
-# millions, and its models had seen them seventy times. And controls for the long runs: is it the different samplers, the
-# other student's soft targets, or both?
+# millions, and its models had seen them seventy times. And more seeds of the controls for the
+# long runs: one seed has already told us a wrong story here.
 
 # %% [markdown]
 # ## Quiz
