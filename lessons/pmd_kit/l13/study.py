@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import textwrap
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pmd_lite.figures.style import LessonFigure
 from pmd_lite.training.rundir import FORMAT
 
 Value = Callable[[dict[str, Any]], float]
+KEY_WIDTH = 52  # letters in a line of a picture's key
 VALUES: dict[str, Value] = {
     "BLEU": lambda pair: pair["beam"]["bleu"],
     "chrF": lambda pair: pair["beam"]["chrf"],
@@ -42,6 +44,11 @@ VALUES: dict[str, Value] = {
 
 
 AGREEING = ("chrF", "greedy BLEU", "accuracy", "dev NLL", "at best T", "train NLL")
+
+
+def _broken(label: str) -> str:
+    """A label in lines that leave the plane its room."""
+    return textwrap.fill(label, KEY_WIDTH, break_on_hyphens=False)
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
@@ -208,8 +215,9 @@ class Study:
         ends = "; ".join(f"{name} LRL {fmean(x for x, _ in p):.1f} HRL {fmean(y for _, y in p):.1f}"
                          for name, p in points.items())  # fmt: skip
         mean = f"{column}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        one = [label for label in labels if not label.startswith("ensemble ")]
-        return frontier_many(points, alt=f"Test {mean}, of small and large pairs. {ends}", metric=mean,
+        one = [_broken(label) for label in labels if not label.startswith("ensemble ")]
+        return frontier_many({_broken(name): p for name, p in points.items()},
+                             alt=f"Test {mean}, of small and large pairs. {ends}", metric=mean,
                              baseline="tau=1" if "tau=1" in points else None, highlight=one)  # fmt: skip
 
     def bill(self, unit: str = "tau=1") -> Table:
