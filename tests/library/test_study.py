@@ -75,7 +75,7 @@ def test_a_picture_shows_the_seeds_that_all_its_systems_have() -> None:
     faces = {line.get_gid(): line.get_markerfacecolor() for line in one.axes[0].lines if line.get_gid()}
     assert faces["ensemble both"] == "white" != faces["tau=5"], "two models translate together"
     name = "vanilla-md samplers=tau=2,tau=2 start=0.09 steps=12000 patience=12: model_1"
-    long = replace(known, systems={**systems, name: system(name, {1: 5.0})}).figure(["tau=1", name])
+    long = replace(known, systems={**known.systems, name: system(name, {1: 5.0})}).figure(["tau=1", name])
     words = [text.get_text() for text in long.legends[0].get_texts()]
     assert " ".join(words[1].split()) == f"2 {name}", "a long name is whole"
     assert max(len(line) for text in words for line in text.splitlines()) < 60, "and leaves the plane its room"
