@@ -135,19 +135,19 @@ def test_the_search_stepper_is_moved_by_keyboard_alone(lab: Callable[[str], str]
     def shows(text: str) -> None:
         sync_api.expect(picture).to_have_attribute("alt", re.compile(re.escape(text)))
 
-    shows("model_1 (tau=1): search 1 of 3")
+    shows("model_1 (tau=1): search 1 of 2")
     page.get_by_role("button", name="Next", exact=True).focus()
     page.keyboard.press("Space")
-    shows("model_1 (tau=1): search 2 of 3")
+    shows("model_1 (tau=1): search 2 of 2")
     page.keyboard.press("Shift+Tab")  # to Previous
     page.keyboard.press("Space")
-    shows("model_1 (tau=1): search 1 of 3")
+    shows("model_1 (tau=1): search 1 of 2")
     page.locator(".widget-slider .noUi-handle").focus()
     page.keyboard.press("ArrowRight")
-    shows("model_1 (tau=1): search 2 of 3")
+    shows("model_1 (tau=1): search 2 of 2")
     page.get_by_role("button", name="auto-pmd model_2 (tau=5)", exact=True).focus()
     page.keyboard.press("Space")
-    shows("model_2 (tau=5): search 2 of 3")
+    shows("model_2 (tau=5): search 2 of 2")
     page.keyboard.press("Tab")  # to the row of sums
     page.keyboard.press("Space")
     shows("Sum: ")
