@@ -350,7 +350,7 @@ study.bill()
 # delays overfitting as well, but the long $\tau=2$ with dropout 0.3 is not better than the one without: with one seed it was,
 # with three it is not. Then read `mean of 5`: the same $\tau=2$, which only goes on although its mean dev loss rises, gains
 # three BLEU on the large pairs and loses nothing on the small ones. So the stop had held it back, not its sampler, and most of
-# what the long students seemed to gain was time. Its row has one seed; and the students' last weights were not averaged.
+# what the long students seemed to gain was time. Its row has two seeds; and the students' last weights were not averaged.
 # The two students that both sample at $\tau=2$ say what different samplers are worth: compare the better one with Bi-PMD's.
 # <!-- END ANSWER -->
 
