@@ -33,9 +33,10 @@ print("training sentences:", study.sizes)
 print("high-resource:", study.groups[0], " low-resource:", study.groups[1])
 
 # %% [markdown]
-# The study is long: most runs take between ten minutes and an hour of one core, the longest some hours. So this notebook opens what was stored of each
-# run: scores, losses and counts of every test sentence, but no sentence, since the corpus is not ours to pass on. Your own machine
-# can make the runs anew, and then the lesson shows you the corpus's sentences as well. In a terminal:
+# The study is long: most runs take between ten minutes and an hour of one core, the longest some hours. So this notebook opens
+# what was stored of each run: scores, losses and counts of every test sentence, but no sentence, since the corpus is not ours
+# to pass on. Your own machine can make the runs anew, and then the lesson shows you the corpus's sentences as well. In a
+# terminal:
 #
 # ```sh
 # python -m pmd_lite data tatoeba6-easy --out data/tatoeba6_easy
