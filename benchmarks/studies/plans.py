@@ -94,6 +94,8 @@ STUDIES: dict[str, Study] = {
             "bi-pmd start=0.09 steps=12000 patience=12",
             "tau=2 dropout=0.3 steps=12000 patience=12",
             "vanilla-md samplers=tau=2,tau=2 start=0.09 steps=12000 patience=12",
+            f"{MEAN}tau=2 steps=12000",  # no stop: what the stop by dev loss costs
+            f"{MEAN}bi-pmd start=0.09 steps=12000",
             "auto-pmd alpha_max=0.47",
             "auto-pmd decide_by=accuracy",
             "auto-pmd decide_by=chrf",

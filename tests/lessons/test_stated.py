@@ -104,3 +104,11 @@ def test_the_moves_of_a_stored_weight_become_smaller() -> None:
     for student in stored["students"]:
         moves = [max(abs(b - a) for a, b in zip(x, y, strict=True)) for x, y in pairwise(student["alpha"])]
         assert max(moves[-3:]) < max(moves)
+
+
+def test_a_placebo_has_luck_in_it() -> None:
+    """A placebo that equals what it is compared with would make every difference beside it a finding."""
+    book = json.loads((LESSONS / "16_beyond_the_paper.ipynb").read_text(encoding="utf-8"))
+    said = "".join("".join(out.get("text", "")) for cell in book["cells"] for out in cell.get("outputs", []))
+    (found,) = re.findall(r"placebo and tau=5 differ by up to ([\d.]+) nats .* to ([\d.]+) BLEU", said)
+    assert min(map(float, found)) > 0
